@@ -1,0 +1,5 @@
+"""`python -m billhook` is `billhook`."""
+
+from billhook.cli import main
+
+main()

@@ -1,0 +1,166 @@
+"""/api/v1/me and /api/v1/clients."""
+
+from datetime import UTC, datetime
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field
+from starlette.requests import Request
+
+from billhook.auth import manage, model, store
+from billhook.auth.authenticate import Caller, requires
+from billhook.auth.context import auth_of
+from billhook.auth.manage import ClientSpec
+from billhook.auth.views import ClientView, ListEnvelope, Me, NewClientView, client_view, new_client_view
+from billhook.web.documents import Envelope, Meta, errors
+
+router = APIRouter()
+
+Reader = Annotated[Caller, requires("clients:read")]
+Writer = Annotated[Caller, requires("clients:write")]
+Anyone = Annotated[Caller, requires()]
+
+NAMES = ", ".join(f"`{name}`" for name in model.SCOPES)
+
+
+class ClientFields(BaseModel):
+    """The fields as people write them; what makes them valid is decided in `model`."""
+
+    model_config = ConfigDict(extra="forbid", populate_by_name=True)
+
+    name: str | None = Field(default=None, min_length=1, max_length=model.LONGEST_NAME)
+    description: str | None = Field(default=None, max_length=model.LONGEST_DESCRIPTION)
+    scope: str | list[str] | None = Field(
+        default=None,
+        validation_alias=AliasChoices("scope", "scopes"),
+        description=f"Space-separated, or a list: {NAMES}.",
+    )
+    lifespan: str | int | None = Field(
+        default=None, description="`1m` to `55m`, `1h` to `24h`, or the same in seconds."
+    )
+    networks: list[str] | None = Field(default=None, description="Where it may come from; empty: anywhere.")
+
+    def changes(self) -> dict[str, Any]:
+        """The given fields, as a ClientSpec has them."""
+        readers: dict[str, Any] = {
+            "name": ("name", model.valid_name),
+            "description": ("description", model.valid_description),
+            "scope": ("scopes", lambda given: model.valid_scopes([given] if isinstance(given, str) else given)),
+            "lifespan": ("lifespan", model.parse_lifespan),
+            "networks": ("networks", model.parse_networks),
+        }
+        given = ((field, getattr(self, field)) for field in readers)
+        return {readers[field][0]: readers[field][1](value) for field, value in given if value is not None}
+
+
+class NewClient(ClientFields):
+    name: str = Field(min_length=1, max_length=model.LONGEST_NAME)
+    scope: str | list[str] = Field(
+        validation_alias=AliasChoices("scope", "scopes"), description=f"Space-separated, or a list: {NAMES}."
+    )
+
+
+class Rotation(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    grace: str = Field(default="now", description=f"When the old secret ends: {', '.join(model.GRACES)}.")
+
+
+@router.get("/me", summary="Who am I?", responses=errors(401))
+async def me(caller: Anyone) -> Envelope[Me]:
+    return Envelope(data=Me.of(caller))
+
+
+@router.get("/clients", summary="List the clients, the newest first", responses=errors(400, 401, 403))
+async def list_clients(
+    request: Request,
+    caller: Reader,
+    limit: Annotated[int, Query(ge=1, le=100)] = 50,
+    cursor: Annotated[str | None, Query(max_length=64, description="`next_cursor` of the page before.")] = None,
+) -> ListEnvelope:
+    async with auth_of(request).db.reading() as tx:
+        found = await store.list_clients(tx, caller.organization_id, after=cursor, limit=limit + 1)
+    page = found[:limit]
+    return ListEnvelope(
+        data=[client_view(client) for client in page],
+        meta=Meta(next_cursor=page[-1].id if len(found) > limit else None),
+    )
+
+
+@router.post("/clients", summary="Register a client", status_code=201, responses=errors(400, 401, 403))
+async def create_client(request: Request, caller: Writer, body: NewClient) -> Envelope[NewClientView]:
+    auth, spec = auth_of(request), ClientSpec(**body.changes())
+    async with auth.db.transaction() as tx:
+        client, secret = await manage.create(
+            tx, auth.vault, spec, organization_id=caller.organization_id, author=caller.author, now=datetime.now(UTC)
+        )
+    await auth.registry.refresh()
+    return Envelope(data=new_client_view(client, secret))
+
+
+@router.get("/clients/{client_id}", summary="One client", responses=errors(400, 401, 403, 404))
+async def get_client(request: Request, caller: Reader, client_id: str) -> Envelope[ClientView]:
+    async with auth_of(request).db.reading() as tx:
+        return Envelope(data=client_view(await manage.get(tx, client_id, author=caller.author)))
+
+
+@router.patch("/clients/{client_id}", summary="Change a client", responses=errors(400, 401, 403, 404, 409))
+async def change_client(request: Request, caller: Writer, client_id: str, body: ClientFields) -> Envelope[ClientView]:
+    auth = auth_of(request)
+    async with auth.db.transaction() as tx:
+        client = await manage.change(tx, client_id, body.changes(), author=caller.author, now=datetime.now(UTC))
+    await auth.registry.refresh()
+    return Envelope(data=client_view(client))
+
+
+@router.delete(
+    "/clients/{client_id}",
+    summary="Revoke a client for good",
+    description="Its secrets and tokens stop working at once. It stays listed, with the state `revoked`.",
+    responses=errors(400, 401, 403, 404),
+)
+async def revoke_client(request: Request, caller: Writer, client_id: str) -> Envelope[ClientView]:
+    auth = auth_of(request)
+    async with auth.db.transaction() as tx:
+        client = await manage.revoke(tx, client_id, author=caller.author, now=datetime.now(UTC))
+    await auth.registry.refresh()
+    return Envelope(data=client_view(client))
+
+
+@router.post("/clients/{client_id}/rotate", summary="Make a new secret", responses=errors(400, 401, 403, 404, 409))
+async def rotate_client(
+    request: Request, caller: Writer, client_id: str, body: Rotation | None = None
+) -> Envelope[NewClientView]:
+    auth, grace = auth_of(request), model.parse_grace((body or Rotation()).grace)
+    async with auth.db.transaction() as tx:
+        client, secret = await manage.rotate(
+            tx, auth.vault, client_id, grace=grace, author=caller.author, now=datetime.now(UTC)
+        )
+    await auth.registry.refresh()
+    return Envelope(data=new_client_view(client, secret))
+
+
+@router.post(
+    "/clients/{client_id}/revoke-tokens",
+    summary="End all tokens issued so far",
+    responses=errors(400, 401, 403, 404, 409),
+)
+async def revoke_tokens(request: Request, caller: Writer, client_id: str) -> Envelope[ClientView]:
+    auth = auth_of(request)
+    async with auth.db.transaction() as tx:
+        client = await manage.revoke_tokens(tx, client_id, author=caller.author, now=datetime.now(UTC))
+    await auth.registry.refresh()
+    return Envelope(data=client_view(client))
+
+
+@router.delete(
+    "/clients/{client_id}/secrets/{secret_id}",
+    summary="End one of two live secrets",
+    responses=errors(400, 401, 403, 404, 409),
+)
+async def revoke_secret(request: Request, caller: Writer, client_id: str, secret_id: str) -> Envelope[ClientView]:
+    auth = auth_of(request)
+    async with auth.db.transaction() as tx:
+        client = await manage.revoke_secret(tx, client_id, secret_id, author=caller.author, now=datetime.now(UTC))
+    await auth.registry.refresh()
+    return Envelope(data=client_view(client))

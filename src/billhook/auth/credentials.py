@@ -1,0 +1,64 @@
+"""Is this client who it says it is? One answer, with the same work whatever is wrong. Pure: memory in, verdict out."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import lru_cache
+from hmac import compare_digest
+from ipaddress import IPv4Address, IPv6Address, ip_address
+
+from billhook.auth.registry import ANYWHERE, KnownClient, KnownSecret, Registry
+from billhook.auth.secret import digest, id_of
+
+# Stand in for what does not exist, so that a check never ends early.
+NOBODY = KnownClient("", "", "", 0, ANYWHERE, is_active=False, epoch=0, not_before=0)
+NOTHING = KnownSecret("", "", bytes(32), 0.0)
+NOWHERE = IPv6Address("::")  # the address of a caller that has none, such as a local socket
+
+
+class Refused(StrEnum):
+    UNKNOWN = "unknown-client"
+    SECRET = "wrong-secret"  # noqa: S105 - a reason, not a secret
+    ENDED = "ended-secret"
+    REVOKED = "revoked-client"
+    ADDRESS = "address-not-allowed"
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    client: KnownClient
+    secret_id: str
+    refused: Refused | None
+
+
+def check(
+    registry: Registry, pepper: bytes, *, client_id: str, client_secret: str, address: str, now: float
+) -> Verdict:
+    """Every condition is evaluated every time; only afterwards is the first that failed picked."""
+    client = registry.clients.get(client_id, NOBODY)
+    secret = registry.secrets.get(id_of(client_secret), NOTHING)
+    matches = compare_digest(digest(client_secret, pepper=pepper), secret.digest)
+    belongs = compare_digest(secret.client_id.encode(), client_id.encode())
+    is_live = now < secret.ends_at
+    is_near = _is_within(client, address)
+    refused = (
+        (Refused.UNKNOWN if client is NOBODY else None)
+        or (None if matches and belongs else Refused.SECRET)
+        or (None if client.is_active else Refused.REVOKED)
+        or (None if is_live else Refused.ENDED)
+        or (None if is_near else Refused.ADDRESS)
+    )
+    return Verdict(client, secret.id, refused)
+
+
+def _is_within(client: KnownClient, address: str) -> bool:
+    parsed = _parse_address(address)
+    return any(parsed.version == network.version and parsed in network for network in client.networks)
+
+
+@lru_cache(maxsize=4096)
+def _parse_address(text: str) -> IPv4Address | IPv6Address:
+    try:
+        parsed = ip_address(text)
+    except ValueError:
+        return NOWHERE
+    return getattr(parsed, "ipv4_mapped", None) or parsed

@@ -1,0 +1,80 @@
+"""Trade credentials for a token: from memory alone, with no read or write of the database."""
+
+import math
+import time
+from dataclasses import dataclass
+
+from billhook.auth.activity import Activity
+from billhook.auth.credentials import Refused, Verdict, check
+from billhook.auth.manage import pepper
+from billhook.auth.registry import KnownClient, Registry
+from billhook.auth.throttle import Throttle
+from billhook.auth.tokens import Claims, new_token_id, payload_of
+from billhook.errors import RateLimited, Unauthenticated
+from billhook.storage.vault import Vault
+from billhook.web.metrics import Metrics
+
+
+@dataclass(frozen=True, slots=True)
+class Issued:
+    token: str
+    expires_in: int
+    scope: str
+    not_before: int
+
+
+class Issuer:
+    def __init__(
+        self, registry: Registry, vault: Vault, *, base_url: str, activity: Activity, metrics: Metrics
+    ) -> None:
+        self.registry = registry
+        self.base_url = base_url
+        self._pepper = pepper(vault)
+        self._activity = activity
+        self._throttle = Throttle()
+        self._issued = metrics.token_requests.labels("issued")
+        self._refused = {reason: metrics.token_requests.labels(reason) for reason in Refused}
+        self._limited = metrics.token_requests.labels("rate-limited")
+
+    def authenticate(self, client_id: str, client_secret: str, *, address: str, challenge: str = "Bearer") -> Verdict:
+        """The client these credentials belong to; Unauthenticated, or RateLimited after too many failures."""
+        self.registry.must_be_fresh()
+        now = time.time()
+        verdict = check(
+            self.registry, self._pepper, client_id=client_id, client_secret=client_secret, address=address, now=now
+        )
+        if verdict.refused is not None:
+            self._refuse(client_id, verdict.refused, address=address, now=now, challenge=challenge)
+        return verdict
+
+    def issue(self, verdict: Verdict, *, address: str, scope: str | None = None) -> Issued:
+        """`scope`: what the token shall be good for, when that is less than what the client may do."""
+        now = time.time()
+        client = verdict.client
+        scope = client.scope if scope is None else scope
+        token = self.registry.sign(payload_of(_claims(client, scope, int(now)), issuer=self.base_url), now)
+        self._activity.issued(client.id, verdict.secret_id, address=address, now=now)
+        self._issued.inc()
+        return Issued(token.decode(), client.lifespan_seconds, scope, client.not_before)
+
+    def _refuse(self, client_id: str, reason: Refused, *, address: str, now: float, challenge: str) -> None:
+        if reason is not Refused.UNKNOWN:
+            self._activity.refused(client_id, reason, address=address, now=now)
+        self._refused[reason].inc()
+        wait = self._throttle.fail(address, client_id, now)
+        if wait > 0:
+            self._limited.inc()
+            raise RateLimited(retry_after_seconds=math.ceil(wait))
+        raise Unauthenticated(challenge=challenge, detail=reason)
+
+
+def _claims(client: KnownClient, scope: str, now: int) -> Claims:
+    return Claims(
+        client_id=client.id,
+        organization_id=client.organization_id,
+        scope=scope,
+        issued_at=now,
+        expires_at=now + client.lifespan_seconds,
+        jti=new_token_id(),
+        epoch=client.epoch,
+    )

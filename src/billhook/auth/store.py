@@ -1,0 +1,157 @@
+"""SQL of clients and their secrets."""
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime, timedelta
+from ipaddress import ip_network
+from typing import Any
+
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    ForeignKey,
+    Index,
+    Integer,
+    LargeBinary,
+    Row,
+    Select,
+    Table,
+    Text,
+    delete,
+    insert,
+    select,
+    update,
+)
+
+from billhook.auth.model import Client, ClientState, Secret
+from billhook.auth.secret import NewSecret
+from billhook.storage.database import Transaction
+from billhook.storage.types import Moment, metadata
+
+clients = Table(
+    "clients",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("organization_id", Text, ForeignKey("organizations.id"), nullable=False),
+    Column("name", Text, nullable=False),
+    Column("description", Text, nullable=False),
+    Column("scope", Text, nullable=False),
+    Column("lifespan_seconds", Integer, nullable=False),
+    Column("networks", Text, nullable=False),
+    Column("state", Text, nullable=False),
+    Column("epoch", Integer, nullable=False),
+    Column("not_before", BigInteger, nullable=False),
+    Column("created_at", Moment, nullable=False),
+    Column("revoked_at", Moment),
+    Column("last_used_at", Moment),
+    Column("last_used_address", Text),
+    Column("version", BigInteger, nullable=False, index=True),
+    Index("ix_clients_organization_id_id", "organization_id", "id"),
+)
+
+client_secrets = Table(
+    "client_secrets",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("client_id", Text, ForeignKey("clients.id"), nullable=False, index=True),
+    Column("digest", LargeBinary, nullable=False),
+    Column("hint", Text, nullable=False),
+    Column("created_at", Moment, nullable=False),
+    Column("ends_at", Moment, index=True),
+    Column("last_used_at", Moment),
+    Column("last_used_address", Text),
+)
+
+
+async def insert_client(tx: Transaction, client: Client, *, version: int) -> None:
+    await tx.execute(insert(clients).values(**client_row(client), version=version))
+
+
+async def insert_secret(tx: Transaction, client_id: str, secret: NewSecret, *, digest: bytes, now: datetime) -> None:
+    await tx.execute(
+        insert(client_secrets).values(
+            id=secret.id, client_id=client_id, digest=digest, hint=secret.hint, created_at=now
+        )
+    )
+
+
+async def find_client(tx: Transaction, client_id: str, organization_id: str | None) -> Client | None:
+    """None as well when it belongs to another organization. The operator's command line passes no organization."""
+    query = select(clients).where(clients.c.id == client_id)
+    if organization_id is not None:
+        query = query.where(clients.c.organization_id == organization_id)
+    found = await _with_secrets(tx, query)
+    return found[0] if found else None
+
+
+async def list_clients(
+    tx: Transaction, organization_id: str | None, *, after: str | None = None, limit: int | None = None
+) -> list[Client]:
+    """The newest first; `after` is the id of the last one already seen."""
+    query = select(clients).order_by(clients.c.id.desc()).limit(limit)
+    if organization_id is not None:
+        query = query.where(clients.c.organization_id == organization_id)
+    if after is not None:
+        query = query.where(clients.c.id < after)
+    return await _with_secrets(tx, query)
+
+
+async def change_client(tx: Transaction, client_id: str, values: Mapping[str, Any], *, version: int) -> None:
+    await tx.execute(update(clients).where(clients.c.id == client_id).values(**values, version=version))
+
+
+async def end_secrets(tx: Transaction, ids: Iterable[str], *, at: datetime) -> None:
+    await tx.execute(update(client_secrets).where(client_secrets.c.id.in_(list(ids))).values(ends_at=at))
+
+
+async def purge_secrets(tx: Transaction, *, ended_before: datetime, limit: int) -> int:
+    """Forget secrets that ended long ago. At most `limit` at a time."""
+    old = select(client_secrets.c.id).where(client_secrets.c.ends_at < ended_before).limit(limit)
+    return (await tx.execute(delete(client_secrets).where(client_secrets.c.id.in_(old)))).rowcount
+
+
+def client_row(client: Client) -> dict[str, Any]:
+    return {
+        "id": client.id,
+        "organization_id": client.organization_id,
+        "name": client.name,
+        "description": client.description,
+        "scope": " ".join(client.scopes),
+        "lifespan_seconds": int(client.lifespan.total_seconds()),
+        "networks": ",".join(map(str, client.networks)),
+        "state": client.state,
+        "epoch": 0,
+        "not_before": client.not_before,
+        "created_at": client.created_at,
+    }
+
+
+async def _with_secrets(tx: Transaction, query: Select[Any]) -> list[Client]:
+    rows = (await tx.execute(query)).all()
+    secrets: dict[str, list[Secret]] = {row.id: [] for row in rows}
+    wanted = select(client_secrets).where(client_secrets.c.client_id.in_(secrets)).order_by(client_secrets.c.created_at)
+    for row in await tx.execute(wanted):
+        secrets[row.client_id].append(_secret(row))
+    return [_client(row, secrets[row.id]) for row in rows]
+
+
+def _client(row: Row[Any], secrets: Iterable[Secret]) -> Client:
+    return Client(
+        id=row.id,
+        organization_id=row.organization_id,
+        name=row.name,
+        description=row.description,
+        scopes=tuple(row.scope.split()),
+        lifespan=timedelta(seconds=row.lifespan_seconds),
+        networks=tuple(ip_network(text) for text in row.networks.split(",") if text),
+        state=ClientState(row.state),
+        not_before=row.not_before,
+        created_at=row.created_at,
+        revoked_at=row.revoked_at,
+        last_used_at=row.last_used_at,
+        last_used_address=row.last_used_address,
+        secrets=tuple(secrets),
+    )
+
+
+def _secret(row: Row[Any]) -> Secret:
+    return Secret(row.id, row.hint, row.created_at, row.ends_at, row.last_used_at, row.last_used_address)

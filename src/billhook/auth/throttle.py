@@ -1,0 +1,60 @@
+"""How often somebody may fail. Pure: the clock is an argument, and memory is bounded."""
+
+from collections import OrderedDict, deque
+from collections.abc import Hashable
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from ipaddress import ip_address
+
+WINDOW_SECONDS = 300.0
+FAILURES_PER_PAIR = 10  # of one client id from one address
+FAILURES_PER_ADDRESS = 30
+MOST_KEYS = 100_000  # some 30 MB at worst; beyond it the one that failed longest ago is forgotten
+
+
+@dataclass
+class FailureWindow:
+    """A moving window of moments for each key."""
+
+    limit: int
+    moments: OrderedDict[Hashable, deque[float]] = field(default_factory=OrderedDict)
+
+    def wait_seconds(self, key: Hashable, now: float) -> float:
+        """How long until a failure of `key` fits into the window again; 0 when it fits now."""
+        seen = self.moments.get(key, deque())
+        while seen and seen[0] <= now - WINDOW_SECONDS:
+            seen.popleft()
+        return seen[0] + WINDOW_SECONDS - now if len(seen) >= self.limit else 0.0
+
+    def add(self, key: Hashable, now: float) -> None:
+        self.moments.setdefault(key, deque()).append(now)
+        self.moments.move_to_end(key)
+        if len(self.moments) > MOST_KEYS:
+            self.moments.popitem(last=False)
+
+
+class Throttle:
+    """Limits failures only: whoever has the right secret is never asked to wait, whatever others did."""
+
+    def __init__(self) -> None:
+        self.pairs = FailureWindow(FAILURES_PER_PAIR)
+        self.addresses = FailureWindow(FAILURES_PER_ADDRESS)
+
+    def fail(self, address: str, client_id: str, now: float) -> float:
+        """Count a failure. Returns the seconds to wait when there were too many, and then does not count it."""
+        neighbourhood = _neighbourhood(address)
+        pair = (neighbourhood, blake2b(client_id.encode(), digest_size=16).digest())
+        wait = max(self.pairs.wait_seconds(pair, now), self.addresses.wait_seconds(neighbourhood, now))
+        if wait == 0:
+            self.pairs.add(pair, now)
+            self.addresses.add(neighbourhood, now)
+        return wait
+
+
+def _neighbourhood(address: str) -> str:
+    """Who has one IPv6 address has the whole /64."""
+    try:
+        parsed = ip_address(address)
+    except ValueError:
+        return address
+    return address if parsed.version == 4 else parsed.exploded[:19]

@@ -1,0 +1,77 @@
+"""What goes on beside the requests: following changes, writing tallies, rotating keys, forgetting what is old."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+
+import structlog
+
+from billhook.auth.activity import purge_token_requests
+from billhook.auth.context import Auth
+from billhook.auth.keystore import keep_rotating
+from billhook.auth.revoked import purge_revoked
+from billhook.auth.store import purge_secrets
+from billhook.errors import BillhookError
+
+FLUSH_SECONDS = 1.0
+ROTATION_SECONDS = 60.0
+PURGE_SECONDS = 600.0
+PURGE_ROWS = 1000  # at a time, so that no delete holds the writer for long
+SECRETS_KEPT = timedelta(days=30)  # after their end, so that a late use of one can be named
+
+log = structlog.get_logger(__name__)
+
+Work = Callable[[], Awaitable[None]]
+
+
+@asynccontextmanager
+async def keep_up(auth: Auth) -> AsyncIterator[None]:
+    """From before the first request until after the last; then everything tallied is written."""
+    await rotate_keys(auth)
+    await auth.registry.refresh()
+    tasks = [
+        asyncio.create_task(auth.registry.follow()),
+        asyncio.create_task(_repeat(FLUSH_SECONDS, "write tallies", lambda: auth.activity.flush(auth.db))),
+        asyncio.create_task(_repeat(ROTATION_SECONDS, "rotate keys", lambda: rotate_keys(auth))),
+        asyncio.create_task(_repeat(PURGE_SECONDS, "purge", lambda: purge(auth, now=datetime.now(UTC)))),
+    ]
+    try:
+        yield
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await _attempt("write tallies", lambda: auth.activity.flush(auth.db))
+
+
+async def rotate_keys(auth: Auth) -> None:
+    await auth.registry.refresh()
+    if await keep_rotating(auth.db, auth.vault, list(auth.registry.keys), now=datetime.now(UTC)):
+        await auth.registry.refresh()
+
+
+async def purge(auth: Auth, *, now: datetime) -> None:
+    """One bounded delete a table, each in its own transaction."""
+    async with auth.db.transaction() as tx:
+        await purge_token_requests(tx, now=now, limit=PURGE_ROWS)
+    async with auth.db.transaction() as tx:
+        await purge_revoked(tx, now=now, limit=PURGE_ROWS)
+    async with auth.db.transaction() as tx:
+        await purge_secrets(tx, ended_before=now - SECRETS_KEPT, limit=PURGE_ROWS)
+    auth.registry.forget_expired(now, kept=SECRETS_KEPT)
+
+
+async def _repeat(seconds: float, what: str, work: Work) -> None:
+    while True:
+        await asyncio.sleep(seconds)
+        await _attempt(what, work)
+
+
+async def _attempt(what: str, work: Work) -> None:
+    try:
+        await work()
+    except BillhookError as error:
+        log.warning(f"could not {what}; trying again", detail=error.detail)
+    except Exception:
+        log.exception(f"could not {what}; trying again")

@@ -1,0 +1,40 @@
+"""The command line: one function per command, in a file per noun."""
+
+import typer
+
+from billhook import __version__
+from billhook.cli import accounts, clients, keys
+from billhook.cli.doctor import doctor
+from billhook.cli.output import fail
+from billhook.cli.serve import api, migrate, serve
+from billhook.errors import BillhookError
+
+app = typer.Typer(
+    help="Billhook: tokens for machines, and notifications that reach every receiver.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+app.command()(serve)
+app.command()(api)
+app.command()(migrate)
+app.add_typer(clients.app, name="client")
+app.add_typer(accounts.users, name="user")
+app.add_typer(accounts.organizations, name="organization")
+app.add_typer(keys.app, name="keys")
+app.command()(accounts.audit)
+app.command()(doctor)
+
+
+@app.command()
+def version() -> None:
+    """The version of this program."""
+    typer.echo(__version__)
+
+
+def main() -> None:
+    try:
+        app()
+    except BillhookError as error:
+        fail(error)

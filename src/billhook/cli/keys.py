@@ -1,0 +1,53 @@
+"""billhook keys …"""
+
+from typing import Annotated, Any
+
+import typer
+
+from billhook.accounts.installation import Installation
+from billhook.auth.keys import Key, states
+from billhook.auth.keystore import announce_next, keep_rotating, load_keys, replace_at_once
+from billhook.cli.output import Json, show, table
+from billhook.cli.session import now, on_installation, operator
+
+app = typer.Typer(help="The keys that sign tokens. They rotate by themselves.", no_args_is_help=True)
+
+EMERGENCY_HELP = "Replace the key at once: every token issued so far stops counting."
+
+
+@app.command("list")
+def list_keys(as_json: Json = False) -> None:
+    """The signing keys and what each one is doing."""
+
+    async def work(installation: Installation) -> list[Key]:
+        async with installation.db.reading() as tx:
+            return await load_keys(tx, installation.vault)
+
+    _show(on_installation(work), as_json=as_json)
+
+
+@app.command()
+def rotate(emergency: Annotated[bool, typer.Option(help=EMERGENCY_HELP)] = False, as_json: Json = False) -> None:
+    """Announce the next key now; it signs after 24 hours, when everybody has seen it."""
+
+    async def work(installation: Installation) -> list[Key]:
+        db, vault = installation.db, installation.vault
+        await keep_rotating(db, vault, [], now=now())
+        async with db.transaction() as tx:
+            change = replace_at_once if emergency else announce_next
+            await change(tx, vault, actor=operator(), now=now())
+        async with db.reading() as tx:
+            return await load_keys(tx, vault)
+
+    _show(on_installation(work), as_json=as_json)
+
+
+def _show(keys: list[Key], *, as_json: bool) -> None:
+    found = states(keys, now())
+    documents: list[dict[str, Any]] = [
+        {"kid": key.kid, "state": found[key.kid], "created_at": key.created_at, "active_from": key.active_from}
+        for key in keys
+    ]
+    rows = [(item["kid"], item["state"], item["active_from"].isoformat(timespec="seconds")) for item in documents]
+    text = table(["KEY ID", "STATE", "SIGNS FROM"], rows) if rows else "No keys yet: the first start makes one."
+    show(documents, text=text, as_json=as_json)

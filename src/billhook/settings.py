@@ -1,0 +1,100 @@
+"""Every setting with its default and its meaning; the only reader of the environment."""
+
+from functools import cached_property
+from ipaddress import IPv4Network, IPv6Network, ip_network
+from pathlib import Path
+from typing import Annotated, Literal
+from urllib.parse import urlsplit
+
+from pydantic import BeforeValidator, Field, SecretStr, ValidationError
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+
+from billhook.errors import Refusal
+
+PREFIX = "BILLHOOK_"
+Network = IPv4Network | IPv6Network
+
+
+def parse_networks(text: object) -> object:
+    """`10.0.0.0/8, ::1` to networks; anything that is not text is left to pydantic."""
+    if not isinstance(text, str):
+        return text
+    return tuple(ip_network(part.strip()) for part in text.split(",") if part.strip())
+
+
+def parse_base_url(text: object) -> object:
+    if not isinstance(text, str) or not text:
+        return text
+    parts = urlsplit(text.strip())
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ValueError("must be an http or https URL with a host, such as https://billhook.example.com")
+    if parts.query or parts.fragment or parts.username:
+        raise ValueError("must have no query, no fragment and no user name")
+    return text.strip().rstrip("/")
+
+
+Networks = Annotated[tuple[Network, ...], NoDecode, BeforeValidator(parse_networks)]
+Lowered = BeforeValidator(lambda text: text.lower() if isinstance(text, str) else text)
+
+
+class Settings(BaseSettings):
+    model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True, extra="ignore", hide_input_in_errors=True)
+
+    data_dir: Path = Field(
+        default=Path("billhook-data"),
+        description="Folder of the installation: the SQLite database file and the master key.",
+    )
+    database_url: SecretStr = Field(
+        default=SecretStr(""),
+        description="Where everything is kept. Empty: the SQLite file `billhook.db` in `DATA_DIR`. "
+        "`postgresql://user:password@host/name` is taken as people write it.",
+    )
+    base_url: Annotated[str, BeforeValidator(parse_base_url)] = Field(
+        default="",
+        description="What the world calls this service: issuer and audience of its tokens. A path in it is the prefix "
+        "that everything is served under. Empty: `http://HOST:PORT`.",
+    )
+    host: str = Field(default="127.0.0.1", description="Address to listen on.")
+    port: int = Field(default=8080, ge=0, le=65535, description="Port to listen on; 0 takes a free one.")
+    master_key: SecretStr = Field(
+        default=SecretStr(""),
+        description="The secret that everything stored is protected with: at least 32 characters, best from "
+        "`openssl rand -base64 32`. Empty: the file `master.key` in `DATA_DIR`, which is made on first start.",
+    )
+    trusted_proxies: Networks = Field(
+        default=(),
+        description="Comma-separated networks of reverse proxies whose `X-Forwarded-For` is believed.",
+    )
+    log_level: Annotated[Literal["debug", "info", "warning", "error"], Lowered] = Field(
+        default="info", description="The least important lines that are still logged."
+    )
+    log_format: Annotated[Literal["auto", "json", "console"], Lowered] = Field(
+        default="auto", description="`json` for machines, `console` for people, `auto`: people when on a terminal."
+    )
+
+    @cached_property
+    def database_location(self) -> str:
+        return self.database_url.get_secret_value() or f"sqlite:///{self.data_dir / 'billhook.db'}"
+
+    @cached_property
+    def master_key_file(self) -> Path:
+        return self.data_dir / "master.key"
+
+    @property
+    def path_prefix(self) -> str:
+        return urlsplit(self.base_url).path.rstrip("/")
+
+    def listening_on(self, host: str, port: int) -> "Settings":
+        """The same settings with the address that was really bound, and a base URL if none was set."""
+        named = "localhost" if host in ("0.0.0.0", "::") else f"[{host}]" if ":" in host else host  # noqa: S104
+        base_url = self.base_url or f"http://{named}:{port}"
+        return self.model_copy(update={"host": host, "port": port, "base_url": base_url})
+
+
+def read_settings() -> Settings:
+    try:
+        return Settings()
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        name = PREFIX + str(first["loc"][0]).upper()
+        raise Refusal(f"{name}: {first['msg'].removeprefix('Value error, ')}") from None

@@ -1,0 +1,151 @@
+"""One Database over two engines: SQLite for one machine, PostgreSQL for many.
+
+The engines differ here and nowhere else.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import asyncpg
+from sqlalchemy import event, text
+from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
+
+from billhook.errors import Refusal, Unavailable
+
+Transaction = AsyncConnection
+
+BUSY = timedelta(seconds=10)  # how long a SQLite writer waits for another process's commit
+POOL_WAIT = timedelta(seconds=10)  # a request that waits longer for a connection is told 503
+READERS = 4  # SQLite reads never wait for the writer (WAL), so a few suffice
+POOL = 10  # PostgreSQL connections a process keeps; its default server limit is 100
+
+
+@dataclass(frozen=True)
+class Database:
+    writer: AsyncEngine
+    reader: AsyncEngine
+    is_sqlite: bool
+
+    def transaction(self) -> AbstractAsyncContextManager[Transaction]:
+        """A transaction that may write: committed at the end, rolled back on any error."""
+        return _begin(self.writer)
+
+    def reading(self) -> AbstractAsyncContextManager[Transaction]:
+        """A consistent view to read from. On SQLite it does not wait for writers."""
+        return _begin(self.reader)
+
+    async def ping(self) -> None:
+        async with self.reading() as tx:
+            await tx.execute(text("SELECT 1"))
+
+    async def close(self) -> None:
+        await self.writer.dispose()
+        if self.reader is not self.writer:
+            await self.reader.dispose()
+
+
+def open_database(location: str) -> Database:
+    """`sqlite:///file` or `postgresql://…`; no connection is made yet."""
+    scheme = urlsplit(location).scheme.split("+")[0]
+    if scheme == "sqlite":
+        return _open_sqlite(location.split("://", 1)[1].removeprefix("/"))
+    if scheme in ("postgresql", "postgres"):
+        return _open_postgres("postgresql://" + location.split("://", 1)[1])
+    raise Refusal("BILLHOOK_DATABASE_URL must begin with sqlite:/// or postgresql://")
+
+
+def _open_sqlite(path: str) -> Database:
+    if not path:
+        raise Refusal("BILLHOOK_DATABASE_URL names no file: write sqlite:///path/to/billhook.db")
+    try:
+        Path(path).parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        Path(path).touch(mode=0o600)  # SQLite would make it readable for everybody
+    except OSError as error:
+        raise Refusal(f"cannot write the database {path}: {error.strerror}") from None
+    writer = _sqlite_engine(path, connections=1, begin="BEGIN IMMEDIATE")
+    return Database(writer, _sqlite_engine(path, connections=READERS, begin="BEGIN"), is_sqlite=True)
+
+
+def _sqlite_engine(path: str, *, connections: int, begin: str) -> AsyncEngine:
+    engine = create_async_engine(
+        f"sqlite+aiosqlite:///{path}",
+        pool_size=connections,
+        max_overflow=0,
+        pool_timeout=POOL_WAIT.total_seconds(),
+        hide_parameters=True,
+    )
+
+    @event.listens_for(engine.sync_engine, "connect")
+    def set_up(connection: Any, _record: object) -> None:
+        connection.isolation_level = None  # the driver must not begin transactions of its own
+        cursor = connection.cursor()
+        cursor.execute(f"PRAGMA busy_timeout = {int(BUSY.total_seconds() * 1000)}")
+        cursor.execute("PRAGMA journal_mode = WAL")
+        cursor.execute("PRAGMA synchronous = FULL")  # a commit that was acknowledged survives a power cut
+        cursor.execute("PRAGMA foreign_keys = ON")
+        cursor.close()
+
+    @event.listens_for(engine.sync_engine, "begin")
+    def begin_transaction(connection: Any) -> None:
+        # A writer takes the lock at once: a deferred one may fail half-way with "database is locked".
+        connection.exec_driver_sql(begin)
+
+    return engine
+
+
+def _open_postgres(dsn: str) -> Database:
+    async def connect(*_args: object, **_options: object) -> Any:
+        # asyncpg reads the address itself, so sslmode, service files and socket folders work as in psql.
+        return await asyncpg.connect(dsn, timeout=5, command_timeout=60)
+
+    engine = create_async_engine(
+        "postgresql+asyncpg://",
+        async_creator=connect,
+        pool_size=POOL,
+        max_overflow=0,
+        pool_timeout=POOL_WAIT.total_seconds(),
+        pool_pre_ping=True,
+        hide_parameters=True,
+    )
+    return Database(engine, engine, is_sqlite=False)
+
+
+@asynccontextmanager
+async def _begin(engine: AsyncEngine) -> AsyncIterator[Transaction]:
+    with _weather():
+        connection = await engine.connect()
+    try:
+        with _weather():
+            async with connection.begin():
+                yield connection
+    finally:
+        # A request that is cancelled must still give its connection back.
+        await asyncio.shield(connection.close())
+
+
+@contextmanager
+def _weather() -> Iterator[None]:
+    """A database that is away, locked or full is weather, not a bug: callers see Unavailable."""
+    try:
+        yield
+    except (OperationalError, InterfaceError, PoolTimeout, OSError, asyncpg.PostgresConnectionError) as error:
+        raise Unavailable(detail=f"database: {type(error).__name__}: {_reason(error)}") from error
+    except (asyncpg.CannotConnectNowError, asyncpg.TooManyConnectionsError) as error:
+        raise Unavailable(detail=f"database: {error}") from error
+    except DBAPIError as error:
+        if not error.connection_invalidated:
+            raise
+        raise Unavailable(detail=f"database: connection lost: {_reason(error)}") from error
+
+
+def _reason(error: Exception) -> str:
+    """The driver's own words, without the statement and its values."""
+    return str(error.orig) if isinstance(error, DBAPIError) else str(error)

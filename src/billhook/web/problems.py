@@ -1,0 +1,81 @@
+"""Errors become answers here, once: the same JSON shape for every error of every route."""
+
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import structlog
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+
+from billhook.errors import (
+    BillhookError,
+    FieldError,
+    InvalidParameters,
+    MethodNotAllowed,
+    RouteNotFound,
+    TooLarge,
+)
+from billhook.web.responses import json_response
+
+log = structlog.get_logger(__name__)
+
+Body = dict[str, Any]
+
+
+def body_of(error: BillhookError) -> Body:
+    body: Body = {"code": error.code, "message": error.message}
+    if isinstance(error, InvalidParameters) and error.errors:
+        body["errors"] = [{"field": item.field, "message": item.message} for item in error.errors]
+    return body
+
+
+def answer(error: BillhookError) -> Response:
+    if error.status >= 500:
+        log.warning("answered with a failure of ours", code=error.code, detail=error.detail)
+    return json_response(
+        body_of(error), status=error.status, headers=dict(error.headers) | {"Cache-Control": "no-store"}
+    )
+
+
+async def on_known_error(_request: Request, error: Exception) -> Response:
+    assert isinstance(error, BillhookError)
+    return answer(error)
+
+
+async def on_http_error(_request: Request, error: Exception) -> Response:
+    """What the framework itself refuses: unknown routes, wrong methods, bodies it cannot read."""
+    assert isinstance(error, HTTPException)
+    known: dict[int, BillhookError] = {
+        404: RouteNotFound(),
+        405: MethodNotAllowed(allow=(error.headers or {}).get("Allow", "")),
+        413: TooLarge(),
+    }
+    return answer(known.get(error.status_code) or InvalidParameters("the request cannot be read"))
+
+
+async def on_invalid_request(_request: Request, error: Exception) -> Response:
+    assert isinstance(error, RequestValidationError)
+    return answer(InvalidParameters(errors=[_field_error(item) for item in error.errors()]))
+
+
+async def on_bug(_request: Request, _error: Exception) -> Response:
+    """Nothing of the error reaches the caller; the middleware logs it with the request's id."""
+    return answer(BillhookError())
+
+
+def _field_error(item: dict[str, Any]) -> FieldError:
+    place = [str(part) for part in item["loc"] if part not in ("body", "query", "path")]
+    message = str(item["msg"]).removeprefix("Value error, ")
+    return FieldError(".".join(place) or "body", message[:1].lower() + message[1:])
+
+
+Handler = Callable[[Request, Any], Coroutine[Any, Any, Response]]
+
+HANDLERS: dict[Any, Handler] = {
+    BillhookError: on_known_error,
+    HTTPException: on_http_error,
+    RequestValidationError: on_invalid_request,
+    Exception: on_bug,
+}
