@@ -1,14 +1,14 @@
 """/api/v1/me and /api/v1/clients."""
 
 from datetime import UTC, datetime
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, Query
-from pydantic import AliasChoices, BaseModel, ConfigDict, Field
 from starlette.requests import Request
 
 from billhook.auth import manage, model, store
 from billhook.auth.authenticate import Caller, requires
+from billhook.auth.bodies import ClientChanges, NewClient, Rotation
 from billhook.auth.context import auth_of
 from billhook.auth.manage import ClientSpec
 from billhook.auth.views import ClientView, ListEnvelope, Me, NewClientView, client_view, new_client_view
@@ -19,51 +19,6 @@ router = APIRouter()
 Reader = Annotated[Caller, requires("clients:read")]
 Writer = Annotated[Caller, requires("clients:write")]
 Anyone = Annotated[Caller, requires()]
-
-NAMES = ", ".join(f"`{name}`" for name in model.SCOPES)
-
-
-class ClientFields(BaseModel):
-    """The fields as people write them; what makes them valid is decided in `model`."""
-
-    model_config = ConfigDict(extra="forbid", populate_by_name=True)
-
-    name: str | None = Field(default=None, min_length=1, max_length=model.LONGEST_NAME)
-    description: str | None = Field(default=None, max_length=model.LONGEST_DESCRIPTION)
-    scope: str | list[str] | None = Field(
-        default=None,
-        validation_alias=AliasChoices("scope", "scopes"),
-        description=f"Space-separated, or a list: {NAMES}.",
-    )
-    lifespan: str | int | None = Field(
-        default=None, description="`1m` to `55m`, `1h` to `24h`, or the same in seconds."
-    )
-    networks: list[str] | None = Field(default=None, description="Where it may come from; empty: anywhere.")
-
-    def changes(self) -> dict[str, Any]:
-        """The given fields, as a ClientSpec has them."""
-        readers: dict[str, Any] = {
-            "name": ("name", model.valid_name),
-            "description": ("description", model.valid_description),
-            "scope": ("scopes", lambda given: model.valid_scopes([given] if isinstance(given, str) else given)),
-            "lifespan": ("lifespan", model.parse_lifespan),
-            "networks": ("networks", model.parse_networks),
-        }
-        given = ((field, getattr(self, field)) for field in readers)
-        return {readers[field][0]: readers[field][1](value) for field, value in given if value is not None}
-
-
-class NewClient(ClientFields):
-    name: str = Field(min_length=1, max_length=model.LONGEST_NAME)
-    scope: str | list[str] = Field(
-        validation_alias=AliasChoices("scope", "scopes"), description=f"Space-separated, or a list: {NAMES}."
-    )
-
-
-class Rotation(BaseModel):
-    model_config = ConfigDict(extra="forbid")
-
-    grace: str = Field(default="now", description=f"When the old secret ends: {', '.join(model.GRACES)}.")
 
 
 @router.get("/me", summary="Who am I?", responses=errors(401))
@@ -89,7 +44,7 @@ async def list_clients(
 
 @router.post("/clients", summary="Register a client", status_code=201, responses=errors(400, 401, 403))
 async def create_client(request: Request, caller: Writer, body: NewClient) -> Envelope[NewClientView]:
-    auth, spec = auth_of(request), ClientSpec(**body.changes())
+    auth, spec = auth_of(request), ClientSpec(**body.values())
     async with auth.db.transaction() as tx:
         client, secret = await manage.create(
             tx, auth.vault, spec, organization_id=caller.organization_id, author=caller.author, now=datetime.now(UTC)
@@ -105,10 +60,10 @@ async def get_client(request: Request, caller: Reader, client_id: str) -> Envelo
 
 
 @router.patch("/clients/{client_id}", summary="Change a client", responses=errors(400, 401, 403, 404, 409))
-async def change_client(request: Request, caller: Writer, client_id: str, body: ClientFields) -> Envelope[ClientView]:
+async def change_client(request: Request, caller: Writer, client_id: str, body: ClientChanges) -> Envelope[ClientView]:
     auth = auth_of(request)
     async with auth.db.transaction() as tx:
-        client = await manage.change(tx, client_id, body.changes(), author=caller.author, now=datetime.now(UTC))
+        client = await manage.change(tx, client_id, body.values(), author=caller.author, now=datetime.now(UTC))
     await auth.registry.refresh()
     return Envelope(data=client_view(client))
 

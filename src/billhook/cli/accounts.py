@@ -83,7 +83,7 @@ def audit(
             return await read_trail(tx, subject=subject, limit=limit)
 
     found = on_installation(work)
-    rows = [(entry.at.isoformat(timespec="seconds"), entry.actor, entry.action, entry.subject) for entry in found]
+    rows = [(entry.at, entry.actor, entry.action, entry.subject) for entry in found]
     show([asdict(entry) for entry in found], text=table(["AT", "WHO", "DID", "TO"], rows), as_json=as_json)
 
 

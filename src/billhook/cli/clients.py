@@ -27,7 +27,7 @@ SCOPE_HELP = f"What it may do; repeat it, or write several: {', '.join(model.SCO
 def create(
     name: Annotated[str, typer.Option(help="What people call it.")],
     scope: Annotated[list[str], typer.Option(metavar="SCOPE…", help=SCOPE_HELP)],
-    more_scopes: Annotated[list[str] | None, typer.Argument(hidden=True)] = None,
+    more_scopes: Annotated[list[str] | None, typer.Argument(hidden=True, metavar="[SCOPE]...")] = None,
     description: str = "",
     lifespan: Annotated[str, typer.Option(help="How long its tokens live: 1m to 55m, 1h to 24h.")] = "1h",
     network: Annotated[
@@ -125,10 +125,10 @@ def revoke_tokens(client_id: ClientId, as_json: Json = False) -> None:
 
 
 def _show(client: Client, *, as_json: bool) -> None:
-    view = client_view(client).model_dump(mode="json")
-    secrets = [f"{secret['id']} (…{secret['hint']}, ends {secret['ends_at'] or 'never'})" for secret in view["secrets"]]
-    lines = view | {"networks": ", ".join(view["networks"]) or "anywhere", "secrets": "\n".join(secrets) or "none"}
-    show(view, text=table(["FIELD", "VALUE"], lines.items()), as_json=as_json)
+    view = client_view(client)
+    secrets = [f"{secret.id} (…{secret.hint}, ends {secret.ends_at or 'never'})" for secret in view.secrets]
+    lines = dict(view) | {"networks": ", ".join(view.networks) or "anywhere", "secrets": ", ".join(secrets) or "none"}
+    show(view.model_dump(mode="json"), text=table(["FIELD", "VALUE"], lines.items()), as_json=as_json)
 
 
 def _show_new(client: Client, secret: NewSecret, *, as_json: bool) -> None:

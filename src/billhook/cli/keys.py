@@ -48,6 +48,6 @@ def _show(keys: list[Key], *, as_json: bool) -> None:
         {"kid": key.kid, "state": found[key.kid], "created_at": key.created_at, "active_from": key.active_from}
         for key in keys
     ]
-    rows = [(item["kid"], item["state"], item["active_from"].isoformat(timespec="seconds")) for item in documents]
+    rows = [(item["kid"], item["state"], item["active_from"]) for item in documents]
     text = table(["KEY ID", "STATE", "SIGNS FROM"], rows) if rows else "No keys yet: the first start makes one."
     show(documents, text=text, as_json=as_json)

