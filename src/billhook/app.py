@@ -15,6 +15,7 @@ from billhook.auth import api as clients_api
 from billhook.auth import documents, endpoint, oauth
 from billhook.auth.context import Auth
 from billhook.auth.upkeep import keep_up
+from billhook.log import access_log
 from billhook.web import docs, health
 from billhook.web.metrics import Metrics
 from billhook.web.middleware import RequestManners
@@ -27,18 +28,20 @@ METADATA_PATH = "/.well-known/oauth-authorization-server"
 @asynccontextmanager
 async def running_app(installation: Installation) -> AsyncIterator[Starlette]:
     """The application, with all that goes on beside its requests."""
-    metrics = Metrics()
+    settings, metrics = installation.settings, Metrics()
     auth = Auth.build(installation, metrics)
     api = build_api()
     app = Starlette(
-        routes=prefixed(installation.settings.path_prefix, routes(api)),
-        middleware=[Middleware(RequestManners, metrics=metrics)],
+        routes=prefixed(settings.path_prefix, routes(api)),
+        middleware=[
+            Middleware(RequestManners, metrics=metrics, access=access_log(settings.log_level, settings.log_format))
+        ],
         exception_handlers=HANDLERS,
     )
     app.router.redirect_slashes = False  # a redirected POST would carry its secrets twice over the wire
     for part in (app, api):
         part.state.db, part.state.metrics, part.state.auth = installation.db, metrics, auth
-    app.state.openapi = describe(api, installation.settings.path_prefix)
+    app.state.openapi = describe(api, settings.path_prefix)
     watch(auth, metrics)
     async with keep_up(auth):
         yield app

@@ -1,13 +1,13 @@
 """Is this client who it says it is? One answer, with the same work whatever is wrong. Pure: memory in, verdict out."""
 
-from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
 from hmac import compare_digest
 from ipaddress import IPv4Address, IPv6Address, ip_address
+from typing import NamedTuple
 
 from billhook.auth.registry import ANYWHERE, KnownClient, KnownSecret, Registry
-from billhook.auth.secret import digest, id_of
+from billhook.auth.secret import Digest, id_of
 
 # Stand in for what does not exist, so that a check never ends early.
 NOBODY = KnownClient("", "", "", 0, ANYWHERE, is_active=False, epoch=0, not_before=0)
@@ -23,20 +23,19 @@ class Refused(StrEnum):
     ADDRESS = "address-not-allowed"
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
+class Verdict(NamedTuple):
     client: KnownClient
     secret_id: str
     refused: Refused | None
 
 
 def check(
-    registry: Registry, pepper: bytes, *, client_id: str, client_secret: str, address: str, now: float
+    registry: Registry, digest: Digest, *, client_id: str, client_secret: str, address: str, now: float
 ) -> Verdict:
     """Every condition is evaluated every time; only afterwards is the first that failed picked."""
     client = registry.clients.get(client_id, NOBODY)
     secret = registry.secrets.get(id_of(client_secret), NOTHING)
-    matches = compare_digest(digest(client_secret, pepper=pepper), secret.digest)
+    matches = compare_digest(digest(client_secret), secret.digest)
     belongs = compare_digest(secret.client_id.encode(), client_id.encode())
     is_live = now < secret.ends_at
     is_near = _is_within(client, address)

@@ -2,11 +2,11 @@
 
 import math
 import time
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from billhook.auth.activity import Activity
 from billhook.auth.credentials import Refused, Verdict, check
-from billhook.auth.manage import pepper
+from billhook.auth.manage import secret_digest
 from billhook.auth.registry import KnownClient, Registry
 from billhook.auth.throttle import Throttle
 from billhook.auth.tokens import Claims, new_token_id, payload_of
@@ -15,8 +15,7 @@ from billhook.storage.vault import Vault
 from billhook.web.metrics import Metrics
 
 
-@dataclass(frozen=True, slots=True)
-class Issued:
+class Issued(NamedTuple):
     token: str
     expires_in: int
     scope: str
@@ -29,7 +28,7 @@ class Issuer:
     ) -> None:
         self.registry = registry
         self.base_url = base_url
-        self._pepper = pepper(vault)
+        self._digest = secret_digest(vault)
         self._activity = activity
         self._throttle = Throttle()
         self._issued = metrics.token_requests.labels("issued")
@@ -41,7 +40,7 @@ class Issuer:
         self.registry.must_be_fresh()
         now = time.time()
         verdict = check(
-            self.registry, self._pepper, client_id=client_id, client_secret=client_secret, address=address, now=now
+            self.registry, self._digest, client_id=client_id, client_secret=client_secret, address=address, now=now
         )
         if verdict.refused is not None:
             self._refuse(client_id, verdict.refused, address=address, now=now, challenge=challenge)

@@ -8,7 +8,7 @@ from typing import Any
 from billhook.accounts.audit import Actor, note
 from billhook.auth import model, store
 from billhook.auth.model import Client, ClientState
-from billhook.auth.secret import NewSecret, digest, new_secret
+from billhook.auth.secret import Digest, NewSecret, digester, new_secret
 from billhook.errors import ClientConflict, ClientNotFound, Forbidden, InvalidParameters
 from billhook.storage import feed
 from billhook.storage.database import Transaction
@@ -39,8 +39,8 @@ class ClientSpec:
     networks: tuple[model.Network, ...] = ()
 
 
-def pepper(vault: Vault) -> bytes:
-    return vault.derive("client secrets")
+def secret_digest(vault: Vault) -> Digest:
+    return digester(vault.derive("client secrets"))
 
 
 async def create(
@@ -160,7 +160,7 @@ async def _get_active(tx: Transaction, client_id: str, author: Author) -> Client
 
 async def _add_secret(tx: Transaction, vault: Vault, client_id: str, *, now: datetime) -> NewSecret:
     secret = new_secret()
-    await store.insert_secret(tx, client_id, secret, digest=digest(secret.text, pepper=pepper(vault)), now=now)
+    await store.insert_secret(tx, client_id, secret, digest=secret_digest(vault)(secret.text), now=now)
     return secret
 
 

@@ -1,5 +1,7 @@
 """What Prometheus may read. No label takes a value that a caller can make up."""
 
+from collections.abc import Callable
+
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.openmetrics.exposition import CONTENT_TYPE_LATEST as OPENMETRICS
 from prometheus_client.openmetrics.exposition import generate_latest
@@ -33,6 +35,16 @@ class Metrics:
         self.activity_pending = Gauge(
             "billhook_activity_pending", "Tallies of token requests not yet written", registry=self.registry
         )
+
+    def observer(self, method: str, route: str, status: int) -> Callable[[float], None]:
+        """Counts one kind of request and the seconds it took."""
+        count, took = self.requests.labels(method, route, status), self.seconds.labels(route)
+
+        def observe(seconds: float) -> None:
+            count.inc()
+            took.observe(seconds)
+
+        return observe
 
     def render(self) -> bytes:
         rendered: bytes = generate_latest(self.registry)  # type: ignore[no-untyped-call]

@@ -1,26 +1,29 @@
 """Around every request: an id, a log line, two measurements, and an answer even when we have a bug."""
 
+import os
 import re
-import secrets
 import time
+from collections.abc import Callable
 
 import structlog
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from billhook.log import REQUEST_ID
+from billhook.log import REQUEST_ID, Access
 from billhook.web.metrics import Metrics
 
 METHODS = {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"}
 GIVEN_ID = re.compile(rb"[0-9A-Za-z._-]{8,64}")  # an id that a proxy or caller brings along is kept, if it is harmless
 QUIET = {"/healthz", "/readyz", "/metrics"}  # asked every few seconds by machines; logged only when they fail
 
-log = structlog.get_logger("billhook.access")
+log = structlog.get_logger(__name__)
 
 
 class RequestManners:
-    def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
+    def __init__(self, app: ASGIApp, metrics: Metrics, access: Access) -> None:
         self.app = app
         self.metrics = metrics
+        self.access = access
+        self._observers: dict[tuple[str, str, int], Callable[[float], None]] = {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -34,7 +37,7 @@ class RequestManners:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                message["headers"] = [*message["headers"], (b"x-request-id", request_id.encode())]
+                message["headers"].append((b"x-request-id", request_id.encode()))
             await send(message)
 
         try:
@@ -44,25 +47,24 @@ class RequestManners:
         self._note(scope, status, time.perf_counter() - started)
 
     def _note(self, scope: Scope, status: int, seconds: float) -> None:
-        route = getattr(scope.get("route"), "path", "none")
-        method = scope["method"] if scope["method"] in METHODS else "other"
-        self.metrics.requests.labels(method, route, status).inc()
-        self.metrics.seconds.labels(route).observe(seconds)
+        method, route = scope["method"], getattr(scope.get("route"), "path", "none")
+        self._observer(method if method in METHODS else "other", route, status)(seconds)
         if route in QUIET and status < 400:
             return
-        client = scope.get("client") or ("-",)
-        log.info(
-            "request",
-            method=scope["method"],
-            path=scope["path"],
-            status=status,
-            milliseconds=round(seconds * 1000, 2),
-            peer=client[0],
-        )
+        peer = (scope.get("client") or ("-",))[0]
+        took = round(seconds * 1000, 2)
+        self.access(method=method, path=scope["path"], status=status, milliseconds=took, peer=peer)
+
+    def _observer(self, method: str, route: str, status: int) -> Callable[[float], None]:
+        """How to count such a request; looked up once, because finding a metric costs more than moving it."""
+        key = (method, route, status)
+        if key not in self._observers:
+            self._observers[key] = self.metrics.observer(method, route, status)
+        return self._observers[key]
 
 
 def _request_id(scope: Scope) -> str:
     for name, value in scope["headers"]:
         if name == b"x-request-id" and GIVEN_ID.fullmatch(value):
             return str(value.decode())
-    return secrets.token_hex(8)
+    return os.urandom(8).hex()

@@ -1,0 +1,1 @@
+"""Other people's servers that do the same job, for ratios measured in one run."""

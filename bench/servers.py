@@ -1,0 +1,142 @@
+"""Start the servers under test as real processes, each on core 0, and read what they cost."""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psutil  # type: ignore[import-untyped]
+
+from bench.affinity import SERVER_CORE, pinned_to
+from bench.credentials import Credentials
+
+SCOPES = ("groups:read", "groups:write")  # two on either side, so that the tokens are of about the same size
+START_SECONDS = 60.0  # an installation with 100,000 clients may read them all before it is ready
+STOP_SECONDS = 10.0
+
+
+class Failed(Exception):
+    """A server or command under test did not do what the benchmark needs; the message says what it did."""
+
+
+@dataclass(frozen=True)
+class Server:
+    name: str
+    port: int
+    process: psutil.Process
+
+    def cpu_seconds(self) -> float:
+        """User and system time of the whole process tree so far, ended children included."""
+        return sum(sum(process.cpu_times()[:4]) for process in self._tree())
+
+    def rss_bytes(self) -> int:
+        return sum(int(process.memory_info().rss) for process in self._tree())
+
+    def _tree(self) -> list[psutil.Process]:
+        return [self.process, *self.process.children(recursive=True)]
+
+
+@contextmanager
+def billhook(data_dir: Path, *, settings: Mapping[str, str] | None = None) -> Iterator[Server]:
+    """`billhook serve` with default settings, as people run it: worker, console and log included."""
+    port = free_port()
+    command = [sys.executable, "-m", "billhook", "serve", "--port", str(port)]
+    environment = {**billhook_environment(data_dir), **(settings or {})}
+    log = data_dir / "serve.log"
+    with serving("billhook", command, environment=environment, port=port, ready_path="/readyz", log=log) as server:
+        yield server
+
+
+def billhook_environment(data_dir: Path) -> dict[str, str]:
+    """Ours without any BILLHOOK_* of the person who runs the benchmark: it measures the defaults."""
+    ours = {name: value for name, value in os.environ.items() if not name.startswith("BILLHOOK_")}
+    return {**ours, "BILLHOOK_DATA_DIR": str(data_dir)}
+
+
+def billhook_command(data_dir: Path, *arguments: str) -> dict[str, Any]:
+    """One `billhook … --json` on the installation; the document it prints."""
+    command = [sys.executable, "-m", "billhook", *arguments, "--json"]
+    done = subprocess.run(
+        command, env=billhook_environment(data_dir), stdin=subprocess.DEVNULL, capture_output=True, text=True
+    )
+    if done.returncode != 0:
+        raise Failed(f"billhook {' '.join(arguments)}: exit status {done.returncode}\n{done.stderr}")
+    document: dict[str, Any] = json.loads(done.stdout)
+    return document
+
+
+def create_client(data_dir: Path, name: str, *options: str) -> Credentials:
+    scopes = [part for scope in SCOPES for part in ("--scope", scope)]
+    document = billhook_command(data_dir, "client", "create", "--name", name, *scopes, *options)
+    return Credentials(document["client_id"], document["client_secret"])
+
+
+@contextmanager
+def serving(
+    name: str, command: list[str], *, environment: Mapping[str, str], port: int, ready_path: str, log: Path
+) -> Iterator[Server]:
+    """Start the command on the measured core, in the folder of its log; yield once it answers, stop it afterwards."""
+    with _process(command, environment, log=log) as process:
+        server = Server(name, port, process)
+        _wait_until_ready(server, ready_path, log=log)
+        yield server
+
+
+@contextmanager
+def _process(command: list[str], environment: Mapping[str, str], *, log: Path) -> Iterator[psutil.Process]:
+    with log.open("wb") as output, pinned_to(SERVER_CORE):
+        child = subprocess.Popen(
+            command, env=environment, cwd=log.parent, stdin=subprocess.DEVNULL, stdout=output, stderr=output
+        )
+    try:
+        yield psutil.Process(child.pid)
+    finally:
+        _stop(child)
+
+
+def _stop(child: subprocess.Popen[bytes]) -> None:
+    child.terminate()
+    try:
+        child.wait(STOP_SECONDS)
+    except subprocess.TimeoutExpired:
+        child.kill()
+        child.wait()
+
+
+def _wait_until_ready(server: Server, path: str, *, log: Path) -> None:
+    deadline = time.monotonic() + START_SECONDS
+    while not _answers(f"http://127.0.0.1:{server.port}{path}"):
+        if not _is_alive(server.process) or time.monotonic() > deadline:
+            raise Failed(f"{server.name} did not start:\n{log.read_text(errors='replace')[-4000:]}")
+        time.sleep(0.05)
+
+
+def _is_alive(process: psutil.Process) -> bool:
+    return bool(process.is_running() and process.status() != psutil.STATUS_ZOMBIE)
+
+
+def _answers(url: str) -> bool:
+    """Whether there is any answer but "not yet": a peer without a readiness route says 404, which will do."""
+    try:
+        with urllib.request.urlopen(url, timeout=5):
+            return True
+    except urllib.error.HTTPError as refusal:
+        return refusal.code < 500
+    except OSError:
+        return False
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
