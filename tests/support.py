@@ -1,8 +1,10 @@
 """What tests share besides fixtures."""
 
 import asyncio
+import logging
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -10,6 +12,8 @@ from uuid import uuid4
 
 import asyncpg
 import httpx
+import pytest
+import structlog
 
 from billhook.accounts.audit import Actor
 from billhook.accounts.installation import Installation
@@ -89,3 +93,21 @@ async def until(condition: Callable[[], Awaitable[bool]], *, seconds: float = 10
     while not await condition():
         assert time.monotonic() < deadline, "the condition did not come true in time"
         await asyncio.sleep(0.02)
+
+
+# Engines differ in a few places; what holds for one of them only is still tested through the same fixtures.
+on_sqlite = pytest.mark.parametrize("engine", ["sqlite"], indirect=True)
+on_postgres = pytest.mark.parametrize("engine", ["postgres"], indirect=True)
+
+
+@contextmanager
+def logging_restored() -> Iterator[None]:
+    """What `log.configure` does to the whole process is undone afterwards."""
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    try:
+        yield
+    finally:
+        root.handlers[:] = handlers
+        root.setLevel(level)
+        structlog.reset_defaults()

@@ -2,12 +2,13 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from typing import Any
 
 from fastapi import FastAPI
 from starlette.applications import Starlette
-from starlette.middleware import Middleware
 from starlette.routing import BaseRoute, Mount, Route, Router
+from starlette.types import ASGIApp
 
 from billhook import __version__
 from billhook.accounts.installation import Installation
@@ -15,41 +16,52 @@ from billhook.auth import api as clients_api
 from billhook.auth import documents, endpoint, oauth
 from billhook.auth.context import Auth
 from billhook.auth.upkeep import keep_up
-from billhook.log import access_log
 from billhook.web import docs, health
+from billhook.web.access import AccessLog
 from billhook.web.metrics import Metrics
-from billhook.web.middleware import RequestManners
+from billhook.web.middleware import Lane, RequestManners, as_handler
 from billhook.web.problems import HANDLERS
 
 API_PREFIX = "/api/v1"
 METADATA_PATH = "/.well-known/oauth-authorization-server"
 
 
+@dataclass(frozen=True)
+class App:
+    """The application as a server calls it, and its parts for those who must look inside."""
+
+    asgi: ASGIApp
+    auth: Auth
+    metrics: Metrics
+
+
 @asynccontextmanager
-async def running_app(installation: Installation) -> AsyncIterator[Starlette]:
+async def running_app(installation: Installation) -> AsyncIterator[App]:
     """The application, with all that goes on beside its requests."""
     settings, metrics = installation.settings, Metrics()
-    auth = Auth.build(installation, metrics)
-    api = build_api()
-    app = Starlette(
-        routes=prefixed(settings.path_prefix, routes(api)),
-        middleware=[
-            Middleware(RequestManners, metrics=metrics, access=access_log(settings.log_level, settings.log_format))
-        ],
-        exception_handlers=HANDLERS,
-    )
-    app.router.redirect_slashes = False  # a redirected POST would carry its secrets twice over the wire
-    for part in (app, api):
-        part.state.db, part.state.metrics, part.state.auth = installation.db, metrics, auth
-    app.state.openapi = describe(api, settings.path_prefix)
+    auth, access = Auth.build(installation, metrics), AccessLog(settings.log_level, settings.log_format)
+    issue_token = endpoint.TokenEndpoint(auth.issuer, settings.trusted_proxies)
+    framework = build_framework(auth, metrics, issue_token)
+    lanes = {("POST", f"{settings.path_prefix}/auth"): issue_token}
     watch(auth, metrics)
     async with keep_up(auth):
-        yield app
+        yield App(RequestManners(framework, lanes=lanes, metrics=metrics, access=access), auth, metrics)
+    access.flush()
 
 
-def routes(api: FastAPI) -> list[BaseRoute]:
+def build_framework(auth: Auth, metrics: Metrics, issue_token: Lane) -> Starlette:
+    api, prefix = build_api(), auth.settings.path_prefix
+    app = Starlette(routes=prefixed(prefix, routes(api, issue_token)), exception_handlers=HANDLERS)
+    app.router.redirect_slashes = False  # a redirected POST would carry its secrets twice over the wire
+    app.state.openapi = describe(api, prefix)
+    for part in (app, api):
+        part.state.db, part.state.metrics, part.state.auth = auth.db, metrics, auth
+    return app
+
+
+def routes(api: FastAPI, issue_token: Lane) -> list[BaseRoute]:
     return [
-        Route("/auth", endpoint.issue_token, methods=["POST"]),
+        Route("/auth", as_handler(issue_token), methods=["POST"]),
         Route("/.well-known/jwks.json", endpoint.publish_keys),
         Route("/oauth2/token", oauth.token, methods=["POST"]),
         Route("/oauth2/introspect", oauth.introspect, methods=["POST"]),

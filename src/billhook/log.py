@@ -1,12 +1,9 @@
 """Structured logs on standard error: JSON or for people, a request id in every line, and no secrets."""
 
 import logging
-import os
 import re
 import sys
-from collections.abc import Callable
 from contextvars import ContextVar
-from datetime import UTC, datetime
 from functools import cache
 from typing import Any
 
@@ -26,8 +23,6 @@ SECRET_SHAPES = re.compile(
     r"|(?<=://)[^/@\s]+(?=@)",  # user and password in an address
     re.IGNORECASE,
 )
-
-Access = Callable[..., None]
 
 
 def redact(value: Any) -> Any:
@@ -74,24 +69,6 @@ def configure(level: str, format: str) -> None:
 
 def is_json(format: str) -> bool:
     return format == "json" or (format == "auto" and not sys.stderr.isatty())
-
-
-def access_log(level: str, format: str) -> Access:
-    """How the line of each request is written.
-
-    The general way costs 55 us a line, as much as signing a token, so JSON lines are made here in 4 us.
-    """
-    if level not in ("debug", "info"):
-        return lambda **_fields: None
-    if not is_json(format):
-        return lambda **fields: structlog.get_logger("billhook.access").info("request", **fields)
-
-    def write(*, path: str, **fields: Any) -> None:
-        line = {"event": "request", "level": "info", "timestamp": datetime.now(UTC), "logger": "billhook.access"}
-        line |= {"request_id": REQUEST_ID.get(), "path": SECRET_SHAPES.sub(HIDDEN, path), **fields}
-        os.write(sys.stderr.fileno(), orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE | orjson.OPT_UTC_Z))
-
-    return write
 
 
 def _shared_processors() -> list[Processor]:

@@ -38,4 +38,4 @@ def auth_of(request: Request) -> Auth:
 
 
 def address_of(request: Request) -> str:
-    return caller_address(request, auth_of(request).settings.trusted_proxies)
+    return caller_address(request.scope, auth_of(request).settings.trusted_proxies)

@@ -1,18 +1,16 @@
 """Is this client who it says it is? One answer, with the same work whatever is wrong. Pure: memory in, verdict out."""
 
 from enum import StrEnum
-from functools import lru_cache
 from hmac import compare_digest
-from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import NamedTuple
 
+from billhook.auth.origins import is_within
 from billhook.auth.registry import ANYWHERE, KnownClient, KnownSecret, Registry
 from billhook.auth.secret import Digest, id_of
 
 # Stand in for what does not exist, so that a check never ends early.
 NOBODY = KnownClient("", "", "", 0, ANYWHERE, is_active=False, epoch=0, not_before=0)
 NOTHING = KnownSecret("", "", bytes(32), 0.0)
-NOWHERE = IPv6Address("::")  # the address of a caller that has none, such as a local socket
 
 
 class Refused(StrEnum):
@@ -36,9 +34,9 @@ def check(
     client = registry.clients.get(client_id, NOBODY)
     secret = registry.secrets.get(id_of(client_secret), NOTHING)
     matches = compare_digest(digest(client_secret), secret.digest)
-    belongs = compare_digest(secret.client_id.encode(), client_id.encode())
+    belongs = secret.client_id == client_id
     is_live = now < secret.ends_at
-    is_near = _is_within(client, address)
+    is_near = is_within(client.origins, address)
     refused = (
         (Refused.UNKNOWN if client is NOBODY else None)
         or (None if matches and belongs else Refused.SECRET)
@@ -47,17 +45,3 @@ def check(
         or (None if is_near else Refused.ADDRESS)
     )
     return Verdict(client, secret.id, refused)
-
-
-def _is_within(client: KnownClient, address: str) -> bool:
-    parsed = _parse_address(address)
-    return any(parsed.version == network.version and parsed in network for network in client.networks)
-
-
-@lru_cache(maxsize=4096)
-def _parse_address(text: str) -> IPv4Address | IPv6Address:
-    try:
-        parsed = ip_address(text)
-    except ValueError:
-        return NOWHERE
-    return getattr(parsed, "ipv4_mapped", None) or parsed

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from billhook.auth.activity import Activity
 from billhook.auth.credentials import Refused, Verdict, check
 from billhook.auth.manage import secret_digest
-from billhook.auth.registry import KnownClient, Registry
+from billhook.auth.registry import Registry
 from billhook.auth.throttle import Throttle
 from billhook.auth.tokens import Claims, new_token_id, payload_of
 from billhook.errors import RateLimited, Unauthenticated
@@ -51,7 +51,10 @@ class Issuer:
         now = time.time()
         client = verdict.client
         scope = client.scope if scope is None else scope
-        token = self.registry.sign(payload_of(_claims(client, scope, int(now)), issuer=self.base_url), now)
+        issued_at = int(now)
+        ends_at = issued_at + client.lifespan_seconds
+        claims = Claims(client.id, client.organization_id, scope, issued_at, ends_at, new_token_id(), client.epoch)
+        token = self.registry.sign(payload_of(claims, issuer=self.base_url), now)
         self._activity.issued(client.id, verdict.secret_id, address=address, now=now)
         self._issued.inc()
         return Issued(token.decode(), client.lifespan_seconds, scope, client.not_before)
@@ -65,15 +68,3 @@ class Issuer:
             self._limited.inc()
             raise RateLimited(retry_after_seconds=math.ceil(wait))
         raise Unauthenticated(challenge=challenge, detail=reason)
-
-
-def _claims(client: KnownClient, scope: str, now: int) -> Claims:
-    return Claims(
-        client_id=client.id,
-        organization_id=client.organization_id,
-        scope=scope,
-        issued_at=now,
-        expires_at=now + client.lifespan_seconds,
-        jti=new_token_id(),
-        epoch=client.epoch,
-    )

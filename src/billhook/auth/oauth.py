@@ -126,9 +126,9 @@ async def _authenticated_form(request: Request) -> tuple[Form, Verdict]:
 
 
 async def _read_form(request: Request) -> Form:
-    require_content_type(request, "application/x-www-form-urlencoded")
+    require_content_type(request.scope, "application/x-www-form-urlencoded")
     try:
-        body = await read_body(request, limit=LARGEST_BODY)
+        body = await read_body(request.scope, request.receive, limit=LARGEST_BODY)
         pairs = parse_qsl(body.decode(), keep_blank_values=False, max_num_fields=MOST_FIELDS, errors="strict")
     except TooLarge as error:
         raise InvalidParameters(error.message) from None

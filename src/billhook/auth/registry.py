@@ -8,6 +8,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from ipaddress import ip_network
 from sys import intern
 
@@ -17,7 +18,8 @@ from sqlalchemy import select
 from billhook.auth import keys as rules
 from billhook.auth.keys import Key
 from billhook.auth.keystore import load_keys
-from billhook.auth.model import ClientState, Network
+from billhook.auth.model import ClientState
+from billhook.auth.origins import Origins
 from billhook.auth.revoked import revoked_tokens
 from billhook.auth.store import client_secrets, clients
 from billhook.auth.tokens import Sign, signer_of
@@ -29,9 +31,15 @@ from billhook.storage.vault import Vault
 POLL_SECONDS = 0.4  # a change must be felt everywhere within a second
 PAGE = 2000  # rows a read; between pages other requests are served
 PATIENCE_SECONDS = 60.0  # how long tokens are issued on what was last known while the database is away
-ANYWHERE: tuple[Network, ...] = (ip_network("0.0.0.0/0"), ip_network("::/0"))
+ANYWHERE = Origins((ip_network("0.0.0.0/0"), ip_network("::/0")))
 
 log = structlog.get_logger(__name__)
+
+
+@lru_cache(maxsize=1024)
+def read_origins(text: str) -> Origins:
+    """Clients with the same networks share them."""
+    return Origins(tuple(ip_network(part) for part in text.split(","))) if text else ANYWHERE
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +48,7 @@ class KnownClient:
     organization_id: str
     scope: str
     lifespan_seconds: int
-    networks: tuple[Network, ...]
+    origins: Origins
     is_active: bool
     epoch: int
     not_before: int
@@ -123,24 +131,24 @@ class Registry:
 
     async def _learn_secrets(self, tx: Transaction) -> None:
         changed = select(client_secrets).join(clients).where(clients.c.version > self._version)
-        last = ""
-        while rows := (await tx.execute(changed.where(client_secrets.c.id > last).order_by("id").limit(PAGE))).all():
+        page, last = changed.order_by(client_secrets.c.id).limit(PAGE), ""
+        while rows := (await tx.execute(page.where(client_secrets.c.id > last))).all():
             for row in rows:
                 ends_at = row.ends_at.timestamp() if row.ends_at else float("inf")
                 self.secrets[row.id] = KnownSecret(row.id, row.client_id, row.digest, ends_at)
             last = rows[-1].id
 
     async def _learn_clients(self, tx: Transaction) -> None:
-        changed = select(clients).where(clients.c.version > self._version).order_by("id").limit(PAGE)
-        last = ""
-        while rows := (await tx.execute(changed.where(clients.c.id > last))).all():
+        changed = select(clients).where(clients.c.version > self._version)
+        page, last = changed.order_by(clients.c.id).limit(PAGE), ""
+        while rows := (await tx.execute(page.where(clients.c.id > last))).all():
             for row in rows:
                 self.clients[row.id] = KnownClient(
                     id=row.id,
                     organization_id=intern(row.organization_id),
                     scope=intern(row.scope),
                     lifespan_seconds=row.lifespan_seconds,
-                    networks=tuple(ip_network(text) for text in row.networks.split(",") if text) or ANYWHERE,
+                    origins=read_origins(row.networks),
                     is_active=row.state == ClientState.ACTIVE,
                     epoch=row.epoch,
                     not_before=row.not_before,

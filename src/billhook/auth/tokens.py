@@ -26,7 +26,7 @@ TYPE = "at+jwt"
 LONGEST_TOKEN = 4096  # characters; ours have about 600
 LEEWAY = 5  # seconds that another process's clock may be ahead of ours. Never granted to the end of a token
 
-_ES256 = ECDSA(SHA256(), deterministic_signing=True)  # RFC 6979: no nonce that could repeat
+_ES256 = ECDSA(SHA256())  # OpenSSL mixes the private key and the message into its nonces, so a poor dice does not leak
 _registry = JWSRegistry(algorithms=[ALGORITHM])
 
 Sign = Callable[[bytes], bytes]
@@ -56,25 +56,26 @@ def signer_of(key: Key) -> Sign:
 
 
 def payload_of(claims: Claims, *, issuer: str) -> bytes:
+    client_id, organization_id, scope, issued_at, expires_at, jti, epoch = claims
     return orjson.dumps(
         {
             "iss": issuer,
             "aud": issuer,
-            "sub": claims.client_id,
-            "client_id": claims.client_id,
-            "iat": claims.issued_at,
-            "nbf": claims.issued_at,
-            "exp": claims.expires_at,
-            "jti": claims.jti,
-            "scope": claims.scope,
-            "org": claims.organization_id,
-            "epoch": claims.epoch,
+            "sub": client_id,
+            "client_id": client_id,
+            "iat": issued_at,
+            "nbf": issued_at,
+            "exp": expires_at,
+            "jti": jti,
+            "scope": scope,
+            "org": organization_id,
+            "epoch": epoch,
         }
     )
 
 
 def new_token_id() -> str:
-    return urlsafe_b64encode(os.urandom(16))[:22].decode()
+    return os.urandom(16).hex()
 
 
 def read_token(token: str, keys: Sequence[Key], *, issuer: str, now: float) -> Claims:

@@ -73,5 +73,5 @@ async def _attempt(what: str, work: Work) -> None:
         await work()
     except BillhookError as error:
         log.warning(f"could not {what}; trying again", detail=error.detail)
-    except Exception:
+    except Exception:  # the edge: a bug in one round must not end all later ones
         log.exception(f"could not {what}; trying again")

@@ -2,13 +2,12 @@
 
 import asyncio
 import errno
+import gc
 import socket
-from types import FrameType
-from typing import Annotated, Any
+from typing import Annotated
 
 import structlog
 import typer
-import uvicorn
 import uvloop
 
 from billhook import __version__, log
@@ -19,9 +18,7 @@ from billhook.errors import Refusal
 from billhook.settings import Settings, read_settings
 from billhook.storage.database import open_database
 from billhook.storage.migrate import migrate as migrate_schema
-
-GRACE_SECONDS = 20  # requests in the air may take this long after SIGTERM
-BACKLOG = 2048
+from billhook.web.server import BACKLOG, Server, listen
 
 Host = Annotated[str | None, typer.Option(help="Address to listen on. Default: BILLHOOK_HOST, 127.0.0.1.")]
 Port = Annotated[
@@ -60,7 +57,7 @@ def migrate(as_json: Json = False) -> None:
 def _serve(host: str | None, port: int | None, *, may_migrate: bool) -> None:
     settings = read_settings()
     log.configure(settings.log_level, settings.log_format)
-    listener = listen(host or settings.host, settings.port if port is None else port)
+    listener = _listen(host or settings.host, settings.port if port is None else port)
     bound = listener.getsockname()
     settings = settings.listening_on(bound[0], bound[1])
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
@@ -70,9 +67,10 @@ def _serve(host: str | None, port: int | None, *, may_migrate: bool) -> None:
 async def _run(settings: Settings, listener: socket.socket, *, may_migrate: bool) -> None:
     logger = structlog.get_logger(__name__)
     async with open_installation(settings, may_migrate=may_migrate) as installation, running_app(installation) as app:
+        gc.freeze()  # what is here now stays: looking it over again and again would cost a tenth of every request
         listener.listen(BACKLOG)
         logger.info("serving", url=settings.base_url, version=__version__, database=_engine(installation.db.is_sqlite))
-        await Server(_uvicorn(app)).serve(sockets=[listener])
+        await Server(app.asgi).serve(sockets=[listener])
         logger.info("stopping")
     logger.info("stopped")
 
@@ -81,37 +79,9 @@ def _engine(is_sqlite: bool) -> str:
     return "SQLite" if is_sqlite else "PostgreSQL"
 
 
-def _uvicorn(app: Any) -> uvicorn.Config:
-    return uvicorn.Config(
-        app,
-        http="httptools",
-        lifespan="off",  # what lives as long as the server is opened around it, so that it can refuse in one line
-        log_config=None,
-        access_log=False,  # the middleware writes its own
-        server_header=False,
-        proxy_headers=False,  # web/requests.py decides whom to believe
-        timeout_graceful_shutdown=GRACE_SECONDS,
-        backlog=BACKLOG,
-    )
-
-
-class Server(uvicorn.Server):
-    """Ends with status 0 on SIGTERM and SIGINT: uvicorn would raise the signal again after its clean stop."""
-
-    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        self.force_exit = self.should_exit and not self.force_exit
-        self.should_exit = True
-
-
-def listen(host: str, port: int) -> socket.socket:
-    """A bound socket, not yet accepting: nobody is kept waiting while the database is opened."""
+def _listen(host: str, port: int) -> socket.socket:
     try:
-        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0][0]
-        listener = socket.socket(family, socket.SOCK_STREAM)
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind((host, port))
+        return listen(host, port)
     except OSError as error:
-        reason = "it is in use" if error.errno == errno.EADDRINUSE else str(error)
+        reason = "it is in use" if error.errno == errno.EADDRINUSE else error.strerror
         raise Refusal(f"cannot listen on {host} port {port}: {reason}") from None
-    listener.setblocking(False)
-    return listener

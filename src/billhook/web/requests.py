@@ -1,40 +1,50 @@
-"""Reading requests: bodies with a limit on size and time, JSON that is really JSON, and where a caller comes from."""
+"""Reading requests: bodies with a limit on size, JSON that is really JSON, and where a caller comes from.
 
-import asyncio
+All of it works on the bare ASGI scope: POST /auth has no room for a request object (docs/decisions/0003).
+"""
+
 from collections.abc import Mapping
 from ipaddress import ip_address
 from typing import Any
 
 import orjson
-from starlette.requests import ClientDisconnect, Request
+from starlette.types import Receive, Scope
 
 from billhook.errors import InvalidParameters, TooLarge
 from billhook.settings import Network
 
-BODY_SECONDS = 10.0  # a body that trickles in slower than this is not waited for
 UNKNOWN_ADDRESS = "unknown"  # of a caller over a local socket
 
 
-async def read_body(request: Request, *, limit: int) -> bytes:
+async def read_body(scope: Scope, receive: Receive, *, limit: int) -> bytes:
     """The whole body, or TooLarge as soon as it is clear that it is longer than `limit`."""
-    declared = request.headers.get("content-length", "")
-    if declared.isdecimal() and int(declared) > limit:
+    declared = header(scope, b"content-length")
+    if len(declared) > 18 or (declared and int(declared) > limit):  # the server has seen to it that it is a number
         raise TooLarge(f"the body must not be larger than {limit} bytes")
-    body = bytearray()
-    try:
-        async with asyncio.timeout(BODY_SECONDS):
-            async for chunk in request.stream():
-                body += chunk
-                if len(body) > limit:
-                    raise TooLarge(f"the body must not be larger than {limit} bytes")
-    except (TimeoutError, ClientDisconnect):
-        raise InvalidParameters("the body did not arrive in time") from None
-    return bytes(body)
+    body: bytes = b""
+    more = True
+    while more:  # how long this may take is bounded by the server, for all its connections at once
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise InvalidParameters("the body did not arrive")
+        body += message.get("body", b"")
+        more = message.get("more_body", False)
+        if len(body) > limit:
+            raise TooLarge(f"the body must not be larger than {limit} bytes")
+    return body
 
 
-def require_content_type(request: Request, wanted: str) -> None:
-    given = request.headers.get("content-type", "").split(";", 1)[0].strip().lower()
-    if given != wanted:
+def header(scope: Scope, name: bytes) -> str:
+    """The first header of that name (in lower case), or nothing."""
+    for given, value in scope["headers"]:
+        if given == name:
+            return str(value.decode("latin-1"))
+    return ""
+
+
+def require_content_type(scope: Scope, wanted: str) -> None:
+    given = header(scope, b"content-type")
+    if given != wanted and given.split(";", 1)[0].strip().lower() != wanted:
         raise InvalidParameters(f"Content-Type must be {wanted}")
 
 
@@ -62,17 +72,19 @@ def text_field(fields: Mapping[str, Any], name: str) -> str:
     return value
 
 
-def caller_address(request: Request, trusted_proxies: tuple[Network, ...]) -> str:
+def caller_address(scope: Scope, trusted_proxies: tuple[Network, ...]) -> str:
     """Who is at the other end. A proxy is believed only when the settings name its network."""
-    peer = request.client.host if request.client else UNKNOWN_ADDRESS
+    client = scope.get("client")
+    peer: str = client[0] if client else UNKNOWN_ADDRESS
     if not trusted_proxies:
         return peer
-    return forwarded_for(peer, request.headers.getlist("x-forwarded-for"), trusted_proxies)
+    forwarded = [value.decode("latin-1") for name, value in scope["headers"] if name == b"x-forwarded-for"]
+    return forwarded_for(peer, forwarded, trusted_proxies)
 
 
 def forwarded_for(peer: str, headers: list[str], trusted: tuple[Network, ...]) -> str:
     """The nearest address that is not one of our proxies, walking back from the peer. Pure."""
-    hops = [hop.strip() for header in headers for hop in header.split(",")]
+    hops = [hop.strip() for line in headers for hop in line.split(",")]
     address = peer
     while hops and _is_in(address, trusted):
         candidate = hops.pop()
