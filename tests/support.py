@@ -13,6 +13,7 @@ from uuid import uuid4
 import asyncpg
 import httpx
 import pytest
+import pytest
 import structlog
 
 from billhook.accounts.audit import Actor
@@ -111,3 +112,7 @@ def logging_restored() -> Iterator[None]:
         root.handlers[:] = handlers
         root.setLevel(level)
         structlog.reset_defaults()
+
+
+# For tests of what is decided before anything is read or stored; all others run on both engines.
+on_one_engine = pytest.mark.parametrize("engine", ["sqlite"])

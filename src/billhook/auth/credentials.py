@@ -2,15 +2,22 @@
 
 from enum import StrEnum
 from hmac import compare_digest
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from billhook.auth.origins import is_within
-from billhook.auth.registry import ANYWHERE, KnownClient, KnownSecret, Registry
+from billhook.auth.registry import ANYWHERE, KnownClient, KnownSecret
 from billhook.auth.secret import Digest, id_of
 
 # Stand in for what does not exist, so that a check never ends early.
 NOBODY = KnownClient("", "", "", 0, ANYWHERE, is_active=False, epoch=0, not_before=0)
 NOTHING = KnownSecret("", "", bytes(32), 0.0)
+
+
+class Memory(Protocol):
+    """As much of the registry as a check looks at."""
+
+    clients: dict[str, KnownClient]
+    secrets: dict[str, KnownSecret]
 
 
 class Refused(StrEnum):
@@ -27,12 +34,10 @@ class Verdict(NamedTuple):
     refused: Refused | None
 
 
-def check(
-    registry: Registry, digest: Digest, *, client_id: str, client_secret: str, address: str, now: float
-) -> Verdict:
+def check(memory: Memory, digest: Digest, *, client_id: str, client_secret: str, address: str, now: float) -> Verdict:
     """Every condition is evaluated every time; only afterwards is the first that failed picked."""
-    client = registry.clients.get(client_id, NOBODY)
-    secret = registry.secrets.get(id_of(client_secret), NOTHING)
+    client = memory.clients.get(client_id, NOBODY)
+    secret = memory.secrets.get(id_of(client_secret), NOTHING)
     matches = compare_digest(digest(client_secret), secret.digest)
     belongs = secret.client_id == client_id
     is_live = now < secret.ends_at
