@@ -88,6 +88,7 @@ class Forbidden(BillhookError):
 
 class NotFound(BillhookError):
     status = 404
+    message = "there is no such thing"
 
 
 class ClientNotFound(NotFound):
@@ -116,6 +117,7 @@ class MethodNotAllowed(BillhookError):
 
 class Conflict(BillhookError):
     status = 409
+    message = "its present state does not allow this"
 
 
 class ClientConflict(Conflict):

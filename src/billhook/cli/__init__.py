@@ -5,7 +5,7 @@ import typer
 from billhook import __version__
 from billhook.cli import accounts, clients, keys
 from billhook.cli.doctor import doctor
-from billhook.cli.output import fail
+from billhook.cli.output import Json, fail, show
 from billhook.cli.serve import api, migrate, serve
 from billhook.errors import BillhookError
 
@@ -28,9 +28,9 @@ app.command()(doctor)
 
 
 @app.command()
-def version() -> None:
+def version(as_json: Json = False) -> None:
     """The version of this program."""
-    typer.echo(__version__)
+    show({"version": __version__}, text=__version__, as_json=as_json)
 
 
 def main() -> None:
