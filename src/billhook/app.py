@@ -85,15 +85,15 @@ def prefixed(prefix: str, inner: list[BaseRoute]) -> list[BaseRoute]:
 
 
 def build_api() -> FastAPI:
-    api = FastAPI(
+    return FastAPI(
         title="Billhook",
         version=__version__,
         openapi_url=None,
         redirect_slashes=False,
+        strict_content_type=True,
         exception_handlers=HANDLERS,
+        routes=[*clients_api.router.routes],
     )
-    api.include_router(clients_api.router, tags=["clients"])
-    return api
 
 
 def describe(api: FastAPI, prefix: str) -> dict[str, Any]:
@@ -101,6 +101,10 @@ def describe(api: FastAPI, prefix: str) -> dict[str, Any]:
     document = api.openapi()
     paths = {API_PREFIX + path: item for path, item in document["paths"].items()}
     components = document["components"]
+    for operation in (operation for item in paths.values() for operation in item.values()):
+        operation["responses"].pop("422", None)  # FastAPI's own; ours is 400
+    for name in ("HTTPValidationError", "ValidationError"):
+        components["schemas"].pop(name, None)
     return document | {
         "info": document["info"] | {"description": documents.DESCRIPTION},
         "servers": [{"url": prefix or "/"}],
@@ -117,4 +121,5 @@ def watch(auth: Auth, metrics: Metrics) -> None:
     """Gauges that are read when Prometheus asks, not kept up to date in between."""
     metrics.clients.set_function(lambda: len(auth.registry.clients))
     metrics.activity_pending.set_function(lambda: auth.activity.pending)
+    metrics.registry_age.set_function(lambda: auth.registry.age_seconds)
     metrics.key_age.set_function(auth.registry.key_age_seconds)

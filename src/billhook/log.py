@@ -1,5 +1,6 @@
 """Structured logs on standard error: JSON or for people, a request id in every line, and no secrets."""
 
+import json
 import logging
 import re
 import sys
@@ -20,7 +21,8 @@ SECRET_SHAPES = re.compile(
     r"|eyJ[0-9A-Za-z_-]{8,}(?:\.[0-9A-Za-z_-]*)*"  # JWTs
     r"|whsec_[0-9A-Za-z+/=_-]+"  # signing secrets of webhooks
     r"|(?<=bearer )\S+|(?<=basic )\S+"  # Authorization values
-    r"|(?<=://)[^/@\s]+(?=@)",  # user and password in an address
+    r"|(?<=://)[^/\s]+(?=@)"  # user and password in an address
+    r"|(?<=DETAIL: )[^\n]+",  # PostgreSQL quotes the values of a row there
     re.IGNORECASE,
 )
 
@@ -83,7 +85,7 @@ def _shared_processors() -> list[Processor]:
 
 def _renderers(*, as_json: bool) -> list[Processor]:
     renderer: Processor = (
-        structlog.processors.JSONRenderer(serializer=lambda event, **_: orjson.dumps(event).decode())
+        structlog.processors.JSONRenderer(serializer=to_json)
         if as_json
         else structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())
     )
@@ -91,7 +93,15 @@ def _renderers(*, as_json: bool) -> list[Processor]:
     return [clean, structlog.processors.format_exc_info, _redact_event, renderer]
 
 
+def to_json(event: Any, **_options: Any) -> str:
+    """A line is written whatever it holds: broken Unicode and huge numbers take the slow way."""
+    try:
+        return orjson.dumps(event).decode()
+    except TypeError:
+        return json.dumps(event, default=str)
+
+
 def _quieten() -> None:
     """What these say at `info` is said by us already, or by nobody's wish."""
-    for name in ("uvicorn.access", "uvicorn.error", "alembic", "aiosqlite", "asyncio"):
+    for name in ("uvicorn.error", "alembic", "aiosqlite", "asyncio"):
         logging.getLogger(name).setLevel(logging.WARNING)

@@ -26,7 +26,7 @@ def parse_base_url(text: object) -> object:
     if not isinstance(text, str) or not text:
         return text
     parts = urlsplit(text.strip())
-    if parts.scheme not in ("http", "https") or not parts.hostname:
+    if parts.scheme not in ("http", "https") or not parts.hostname or parts.port == 0:  # .port refuses what is none
         raise ValueError("must be an http or https URL with a host, such as https://billhook.example.com")
     if parts.query or parts.fragment or parts.username:
         raise ValueError("must have no query, no fragment and no user name")

@@ -5,9 +5,10 @@ from datetime import datetime
 
 from sqlalchemy import Column, Row, Table, Text, insert, select
 
-from billhook.errors import InvalidParameters, Refusal
+from billhook.errors import Refusal
 from billhook.storage.database import Transaction
 from billhook.storage.ids import new_id
+from billhook.storage.text import plain_text
 from billhook.storage.types import Moment, metadata
 
 LONGEST_NAME = 100
@@ -29,9 +30,7 @@ class Organization:
 
 
 async def create_organization(tx: Transaction, name: str, *, now: datetime) -> Organization:
-    if not 1 <= len(name.strip()) <= LONGEST_NAME:
-        raise InvalidParameters.of("name", f"must have 1 to {LONGEST_NAME} characters")
-    created = Organization(new_id("org"), name.strip(), now)
+    created = Organization(new_id("org"), plain_text("name", name, shortest=1, longest=LONGEST_NAME), now)
     await tx.execute(insert(organizations).values(id=created.id, name=created.name, created_at=now))
     return created
 

@@ -14,11 +14,14 @@ _hasher = PasswordHasher()
 def hash_password(password: str) -> str:
     if not SHORTEST <= len(password) <= LONGEST:
         raise InvalidParameters.of("password", f"must have {SHORTEST} to {LONGEST} characters")
-    return _hasher.hash(password)
+    try:
+        return _hasher.hash(password)
+    except UnicodeEncodeError:
+        raise InvalidParameters.of("password", "must be text in UTF-8") from None
 
 
 def password_matches(password: str, hashed: str) -> bool:
     try:
         return _hasher.verify(hashed, password)
-    except (VerificationError, InvalidHashError):
+    except (VerificationError, InvalidHashError, UnicodeEncodeError):
         return False

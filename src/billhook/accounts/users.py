@@ -15,7 +15,9 @@ from billhook.storage.database import Transaction
 from billhook.storage.ids import new_id
 from billhook.storage.types import Moment, metadata
 
-EMAIL = re.compile(r"[^@\s\x00-\x1f]+@[^@\s\x00-\x1f]+")  # whether it can receive mail, only mail can tell
+EMAIL = re.compile(
+    r"[^@\s\x00-\x1f\x7f-\x9f\ud800-\udfff]+@[^@\s\x00-\x1f\x7f-\x9f\ud800-\udfff]+"
+)  # whether it can receive mail, only mail can tell
 LONGEST_EMAIL = 254  # RFC 5321
 
 users = Table(

@@ -13,8 +13,9 @@ from billhook.auth.context import auth_of
 from billhook.auth.manage import ClientSpec
 from billhook.auth.views import ClientView, ListEnvelope, Me, NewClientView, client_view, new_client_view
 from billhook.web.documents import Envelope, Meta, errors
+from billhook.web.routes import BoundedRoute
 
-router = APIRouter()
+router = APIRouter(tags=["clients"], route_class=BoundedRoute)
 
 Reader = Annotated[Caller, requires("clients:read")]
 Writer = Annotated[Caller, requires("clients:write")]
@@ -42,7 +43,7 @@ async def list_clients(
     )
 
 
-@router.post("/clients", summary="Register a client", status_code=201, responses=errors(400, 401, 403))
+@router.post("/clients", summary="Register a client", status_code=201, responses=errors(400, 401, 403, 413))
 async def create_client(request: Request, caller: Writer, body: NewClient) -> Envelope[NewClientView]:
     auth, spec = auth_of(request), ClientSpec(**body.values())
     async with auth.db.transaction() as tx:
@@ -59,7 +60,7 @@ async def get_client(request: Request, caller: Reader, client_id: str) -> Envelo
         return Envelope(data=client_view(await manage.get(tx, client_id, author=caller.author)))
 
 
-@router.patch("/clients/{client_id}", summary="Change a client", responses=errors(400, 401, 403, 404, 409))
+@router.patch("/clients/{client_id}", summary="Change a client", responses=errors(400, 401, 403, 404, 409, 413))
 async def change_client(request: Request, caller: Writer, client_id: str, body: ClientChanges) -> Envelope[ClientView]:
     auth = auth_of(request)
     async with auth.db.transaction() as tx:
@@ -82,7 +83,7 @@ async def revoke_client(request: Request, caller: Writer, client_id: str) -> Env
     return Envelope(data=client_view(client))
 
 
-@router.post("/clients/{client_id}/rotate", summary="Make a new secret", responses=errors(400, 401, 403, 404, 409))
+@router.post("/clients/{client_id}/rotate", summary="Make a new secret", responses=errors(400, 401, 403, 404, 409, 413))
 async def rotate_client(
     request: Request, caller: Writer, client_id: str, body: Rotation | None = None
 ) -> Envelope[NewClientView]:

@@ -8,6 +8,7 @@ from enum import StrEnum
 from ipaddress import IPv4Network, IPv6Network, ip_network
 
 from billhook.errors import InvalidParameters
+from billhook.storage.text import plain_text
 
 Network = IPv4Network | IPv6Network
 
@@ -73,11 +74,11 @@ class Client:
 
 
 def valid_name(name: str) -> str:
-    return _text("name", name.strip(), shortest=1, longest=LONGEST_NAME)
+    return plain_text("name", name, shortest=1, longest=LONGEST_NAME)
 
 
 def valid_description(description: str) -> str:
-    return _text("description", description.strip(), shortest=0, longest=LONGEST_DESCRIPTION)
+    return plain_text("description", description, shortest=0, longest=LONGEST_DESCRIPTION, may_break=True)
 
 
 def valid_scopes(wanted: Iterable[str]) -> tuple[str, ...]:
@@ -131,11 +132,3 @@ def parse_grace(text: str) -> timedelta:
     if text not in GRACES:
         raise InvalidParameters.of("grace", f"must be one of {', '.join(GRACES)}")
     return GRACES[text]
-
-
-def _text(field: str, text: str, *, shortest: int, longest: int) -> str:
-    if not shortest <= len(text) <= longest:
-        raise InvalidParameters.of(field, f"must have {shortest} to {longest} characters")
-    if any(character < " " and character not in "\n\t" or "\ud800" <= character <= "\udfff" for character in text):
-        raise InvalidParameters.of(field, "must not have control characters")
-    return text

@@ -2,9 +2,10 @@
 
 from dataclasses import dataclass
 from functools import lru_cache
-from ipaddress import IPv4Address, IPv6Address, ip_address
+from ipaddress import IPv6Address
 
 from billhook.auth.model import Network
+from billhook.web.requests import parse_address
 
 NOWHERE = IPv6Address("::")  # the address of a caller that has none, such as a local socket
 
@@ -16,14 +17,5 @@ class Origins:
 
 @lru_cache(maxsize=4096)
 def is_within(origins: Origins, address: str) -> bool:
-    parsed = _parse(address)
-    return any(parsed.version == network.version and parsed in network for network in origins.networks)
-
-
-def _parse(text: str) -> IPv4Address | IPv6Address:
-    """An IPv4 caller on an IPv6 socket is an IPv4 caller."""
-    try:
-        parsed = ip_address(text)
-    except ValueError:
-        return NOWHERE
-    return getattr(parsed, "ipv4_mapped", None) or parsed
+    parsed = parse_address(address) or NOWHERE
+    return any(parsed in network for network in origins.networks)

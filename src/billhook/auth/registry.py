@@ -12,7 +12,6 @@ from functools import lru_cache
 from ipaddress import ip_network
 from sys import intern
 
-import structlog
 from sqlalchemy import select
 
 from billhook.auth import keys as rules
@@ -23,17 +22,14 @@ from billhook.auth.origins import Origins
 from billhook.auth.revoked import revoked_tokens
 from billhook.auth.store import client_secrets, clients
 from billhook.auth.tokens import Sign, signer_of
-from billhook.errors import BillhookError, Unavailable
+from billhook.errors import Unavailable
 from billhook.storage import feed
 from billhook.storage.database import Database, Transaction
 from billhook.storage.vault import Vault
 
-POLL_SECONDS = 0.4  # a change must be felt everywhere within a second
 PAGE = 2000  # rows a read; between pages other requests are served
 PATIENCE_SECONDS = 60.0  # how long tokens are issued on what was last known while the database is away
 ANYWHERE = Origins((ip_network("0.0.0.0/0"), ip_network("::/0")))
-
-log = structlog.get_logger(__name__)
 
 
 @lru_cache(maxsize=1024)
@@ -85,18 +81,14 @@ class Registry:
                     await self._learn(tx)
             self._version, self._fresh_at = version, asked_at
 
-    async def follow(self) -> None:
-        """Keep up with the change feed, for as long as the process lives."""
-        while True:
-            await asyncio.sleep(POLL_SECONDS)
-            try:
-                await self.refresh()
-            except BillhookError as error:
-                log.warning("the change feed cannot be read", detail=error.detail)
+    @property
+    def age_seconds(self) -> float:
+        """How long ago what is held here was known to be the latest."""
+        return time.monotonic() - self._fresh_at
 
     def must_be_fresh(self) -> None:
         """Better no answer than one that may have been revoked a while ago."""
-        if time.monotonic() - self._fresh_at > PATIENCE_SECONDS:
+        if self.age_seconds > PATIENCE_SECONDS:
             raise Unavailable(detail="the registry is stale: the database has been away for too long")
 
     def sign(self, payload: bytes, now: float) -> bytes:

@@ -4,7 +4,8 @@ from collections import OrderedDict, deque
 from collections.abc import Hashable
 from dataclasses import dataclass, field
 from hashlib import blake2b
-from ipaddress import ip_address
+
+from billhook.web.requests import parse_address
 
 WINDOW_SECONDS = 300.0
 FAILURES_PER_PAIR = 10  # of one client id from one address
@@ -53,8 +54,7 @@ class Throttle:
 
 def _neighbourhood(address: str) -> str:
     """Who has one IPv6 address has the whole /64."""
-    try:
-        parsed = ip_address(address)
-    except ValueError:
+    parsed = parse_address(address)
+    if parsed is None:
         return address
-    return address if parsed.version == 4 else parsed.exploded[:19]
+    return str(parsed) if parsed.version == 4 else parsed.exploded[:19]

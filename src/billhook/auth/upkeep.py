@@ -14,6 +14,7 @@ from billhook.auth.revoked import purge_revoked
 from billhook.auth.store import purge_secrets
 from billhook.errors import BillhookError
 
+POLL_SECONDS = 0.4  # a change must be felt everywhere within a second
 FLUSH_SECONDS = 1.0
 ROTATION_SECONDS = 60.0
 PURGE_SECONDS = 600.0
@@ -31,7 +32,7 @@ async def keep_up(auth: Auth) -> AsyncIterator[None]:
     await rotate_keys(auth)
     await auth.registry.refresh()
     tasks = [
-        asyncio.create_task(auth.registry.follow()),
+        asyncio.create_task(_repeat(POLL_SECONDS, "read the change feed", auth.registry.refresh)),
         asyncio.create_task(_repeat(FLUSH_SECONDS, "write tallies", lambda: auth.activity.flush(auth.db))),
         asyncio.create_task(_repeat(ROTATION_SECONDS, "rotate keys", lambda: rotate_keys(auth))),
         asyncio.create_task(_repeat(PURGE_SECONDS, "purge", lambda: purge(auth, now=datetime.now(UTC)))),

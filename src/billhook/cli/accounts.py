@@ -45,7 +45,7 @@ def create(
 
 
 @organizations.command("create")
-def create_one(name: str, as_json: Json = False) -> None:
+def create_one(name: Annotated[str, typer.Argument(metavar="NAME")], as_json: Json = False) -> None:
     """Add an organization."""
 
     async def work(installation: Installation) -> Organization:

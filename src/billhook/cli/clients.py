@@ -61,6 +61,8 @@ def list_clients(organization: Organization = None, as_json: Json = False) -> No
 
     async def work(installation: Installation) -> list[Client]:
         async with installation.db.reading() as tx:
+            if organization is not None:
+                await find_organization(tx, organization)
             return await store.list_clients(tx, organization)
 
     found = on_installation(work)

@@ -52,7 +52,7 @@ async def _database(settings: Settings) -> str:
         await db.ping()
     finally:
         await db.close()
-    return f"SQLite in {settings.data_dir}" if db.is_sqlite else "PostgreSQL answers"
+    return f"SQLite, {db.reader.url.database}" if db.is_sqlite else "PostgreSQL answers"
 
 
 async def _schema(settings: Settings) -> str:

@@ -18,7 +18,7 @@ from billhook.errors import Refusal
 from billhook.settings import Settings, read_settings
 from billhook.storage.database import open_database
 from billhook.storage.migrate import migrate as migrate_schema
-from billhook.web.server import BACKLOG, Server, listen
+from billhook.web.server import Server, listen
 
 Host = Annotated[str | None, typer.Option(help="Address to listen on. Default: BILLHOOK_HOST, 127.0.0.1.")]
 Port = Annotated[
@@ -57,18 +57,16 @@ def migrate(as_json: Json = False) -> None:
 def _serve(host: str | None, port: int | None, *, may_migrate: bool) -> None:
     settings = read_settings()
     log.configure(settings.log_level, settings.log_format)
-    listener = _listen(host or settings.host, settings.port if port is None else port)
-    bound = listener.getsockname()
-    settings = settings.listening_on(bound[0], bound[1])
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(_run(settings, listener, may_migrate=may_migrate))
+    with _listen(host or settings.host, settings.port if port is None else port) as listener:
+        settings = settings.listening_on(*listener.getsockname()[:2])
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            runner.run(_run(settings, listener, may_migrate=may_migrate))
 
 
 async def _run(settings: Settings, listener: socket.socket, *, may_migrate: bool) -> None:
     logger = structlog.get_logger(__name__)
     async with open_installation(settings, may_migrate=may_migrate) as installation, running_app(installation) as app:
         gc.freeze()  # what is here now stays: looking it over again and again would cost a tenth of every request
-        listener.listen(BACKLOG)
         logger.info("serving", url=settings.base_url, version=__version__, database=_engine(installation.db.is_sqlite))
         await Server(app.asgi).serve(sockets=[listener])
         logger.info("stopping")

@@ -13,9 +13,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import asyncpg
-from sqlalchemy import event, text
-from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
-from sqlalchemy.exc import TimeoutError as PoolTimeout
+from sqlalchemy import URL, event, text
+from sqlalchemy.exc import DBAPIError, InterfaceError, SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
 from billhook.errors import Refusal, Unavailable
@@ -25,6 +24,8 @@ Transaction = AsyncConnection
 BUSY = timedelta(seconds=10)  # how long a SQLite writer waits for another process's commit
 POOL_WAIT = timedelta(seconds=10)  # a request that waits longer for a connection is told 503
 READERS = 4  # SQLite reads never wait for the writer (WAL), so a few suffice
+PASSING_STATES = {"08", "53", "57", "58"}  # PostgreSQL: connection, resources, operator intervention, system
+PASSING_NUMBERS = {5, 6, 7, 8, 9, 10, 11, 13, 14, 15, 26}  # SQLite: busy, locked, out of memory … full … not a database
 POOL = 10  # PostgreSQL connections a process keeps; its default server limit is 100
 
 
@@ -44,12 +45,12 @@ class Database:
 
     async def ping(self) -> None:
         async with self.reading() as tx:
-            await tx.execute(text("SELECT 1"))
+            # SQLite answers a bare SELECT 1 without a look at its file
+            await tx.execute(text("SELECT count(*) FROM sqlite_schema" if self.is_sqlite else "SELECT 1"))
 
     async def close(self) -> None:
         await self.writer.dispose()
-        if self.reader is not self.writer:
-            await self.reader.dispose()
+        await self.reader.dispose()
 
 
 def open_database(location: str) -> Database:
@@ -76,7 +77,7 @@ def _open_sqlite(path: str) -> Database:
 
 def _sqlite_engine(path: str, *, connections: int, begin: str) -> AsyncEngine:
     engine = create_async_engine(
-        f"sqlite+aiosqlite:///{path}",
+        URL.create("sqlite+aiosqlite", database=path),
         pool_size=connections,
         max_overflow=0,
         pool_timeout=POOL_WAIT.total_seconds(),
@@ -104,7 +105,10 @@ def _sqlite_engine(path: str, *, connections: int, begin: str) -> AsyncEngine:
 def _open_postgres(dsn: str) -> Database:
     async def connect(*_args: object, **_options: object) -> Any:
         # asyncpg reads the address itself, so sslmode, service files and socket folders work as in psql.
-        return await asyncpg.connect(dsn, timeout=5, command_timeout=60)
+        try:
+            return await asyncpg.connect(dsn, timeout=5, command_timeout=60)
+        except (ValueError, asyncpg.ClientConfigurationError):
+            raise Refusal("BILLHOOK_DATABASE_URL cannot be read as the address of a PostgreSQL database") from None
 
     engine = create_async_engine(
         "postgresql+asyncpg://",
@@ -115,13 +119,13 @@ def _open_postgres(dsn: str) -> Database:
         pool_pre_ping=True,
         hide_parameters=True,
     )
-    return Database(engine, engine, is_sqlite=False)
+    reader = engine.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
+    return Database(engine, reader, is_sqlite=False)
 
 
 @asynccontextmanager
 async def _begin(engine: AsyncEngine) -> AsyncIterator[Transaction]:
-    with _weather():
-        connection = await engine.connect()
+    connection = await _connect(engine)
     try:
         with _weather():
             async with connection.begin():
@@ -131,21 +135,39 @@ async def _begin(engine: AsyncEngine) -> AsyncIterator[Transaction]:
         await asyncio.shield(connection.close())
 
 
+async def _connect(engine: AsyncEngine) -> AsyncConnection:
+    """Whatever keeps us from connecting is weather: also a wrong password, which somebody is about to set right."""
+    try:
+        return await engine.connect()
+    except (SQLAlchemyError, asyncpg.PostgresError, asyncpg.InterfaceError, OSError) as error:
+        raise _unavailable(error) from error
+
+
 @contextmanager
 def _weather() -> Iterator[None]:
-    """A database that is away, locked or full is weather, not a bug: callers see Unavailable."""
+    """A database that is away, locked, ruined or full is weather, not a bug: callers see Unavailable.
+
+    Inside a transaction no other network is called, so a lost connection or a timeout there is the database's.
+    """
     try:
         yield
-    except (OperationalError, InterfaceError, PoolTimeout, OSError, asyncpg.PostgresConnectionError) as error:
-        raise Unavailable(detail=f"database: {type(error).__name__}: {_reason(error)}") from error
-    except (asyncpg.CannotConnectNowError, asyncpg.TooManyConnectionsError) as error:
-        raise Unavailable(detail=f"database: {error}") from error
+    except (InterfaceError, ConnectionError, TimeoutError) as error:
+        raise _unavailable(error) from error
     except DBAPIError as error:
-        if not error.connection_invalidated:
+        if not _is_weather(error):
             raise
-        raise Unavailable(detail=f"database: connection lost: {_reason(error)}") from error
+        raise _unavailable(error) from error
 
 
-def _reason(error: Exception) -> str:
-    """The driver's own words, without the statement and its values."""
-    return str(error.orig) if isinstance(error, DBAPIError) else str(error)
+def _is_weather(error: DBAPIError) -> bool:
+    if error.connection_invalidated:
+        return True
+    state = getattr(error.orig, "sqlstate", None) or ""
+    number = getattr(error.orig, "sqlite_errorcode", 0) & 0xFF
+    return state[:2] in PASSING_STATES or number in PASSING_NUMBERS
+
+
+def _unavailable(error: Exception) -> Unavailable:
+    """With the driver's own words, and without the statement and its values."""
+    reason = error.orig if isinstance(error, DBAPIError) else error
+    return Unavailable(detail=f"database: {type(reason).__name__}: {reason}")

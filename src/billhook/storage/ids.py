@@ -5,12 +5,18 @@ import time
 
 ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"  # Crockford's base 32, in ASCII order, so that text order is time order
 RANDOM_BITS = 80
+STEP_BITS = 40  # of the step between two ids of one millisecond, so that one does not tell the next
 LENGTH = 26  # 48 bits of milliseconds and 80 random bits, 5 bits a character
+
+_latest = 0
 
 
 def new_id(prefix: str) -> str:
-    number = (time.time_ns() // 1_000_000) << RANDOM_BITS | secrets.randbits(RANDOM_BITS)
-    return f"{prefix}_{_spell(number)}"
+    """Later ids of one process are always greater, also within a millisecond and when the clock is set back."""
+    global _latest
+    fresh = (time.time_ns() // 1_000_000) << RANDOM_BITS | secrets.randbits(RANDOM_BITS)
+    _latest = fresh if fresh > _latest else _latest + 1 + secrets.randbits(STEP_BITS)
+    return f"{prefix}_{_spell(_latest)}"
 
 
 def _spell(number: int) -> str:

@@ -25,16 +25,23 @@ def find_master_key(settings: Settings) -> str | None:
 
 def create_master_key(path: Path) -> str:
     """Make the file, whole or not at all; when another process was faster, its key is the key."""
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    draft = path.with_name(f"{path.name}.{secrets.token_hex(4)}")
-    with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
-        file.write(secrets.token_urlsafe(32) + "\n")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        draft = path.with_name(f"{path.name}.{secrets.token_hex(4)}")
+        _write(draft, secrets.token_urlsafe(32) + "\n")
+        with suppress(FileExistsError):
+            os.link(draft, path)
+        draft.unlink()
+        return path.read_text().strip()
+    except OSError as error:
+        raise Refusal(f"cannot make the master key {path}: {error.strerror}") from None
+
+
+def _write(path: Path, text: str) -> None:
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+        file.write(text)
         file.flush()
         os.fsync(file.fileno())
-    with suppress(FileExistsError):
-        os.link(draft, path)
-    draft.unlink()
-    return path.read_text().strip()
 
 
 def _long_enough(key: str, *, source: str) -> str:

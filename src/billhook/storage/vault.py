@@ -7,12 +7,17 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
+from billhook.errors import BillhookError
+
 NONCE_BYTES = 12  # AES-GCM's own size
 SALT = b"billhook/1"  # fixed: it separates us from other users of the same master key
 
 
-class WrongKey(Exception):
+class WrongKey(BillhookError):
     """The text was encrypted under another master key, for another context, or was changed."""
+
+    def __init__(self, context: str) -> None:
+        super().__init__("what is stored cannot be read with this master key", detail=context)
 
 
 class Vault:
@@ -38,5 +43,5 @@ class Vault:
     def decrypt(self, sealed: bytes, *, context: str) -> bytes:
         try:
             return self._cipher.decrypt(sealed[:NONCE_BYTES], sealed[NONCE_BYTES:], context.encode())
-        except InvalidTag:
+        except (InvalidTag, ValueError):  # ValueError: too short to be anything
             raise WrongKey(context) from None

@@ -5,15 +5,13 @@ requests are noted as they are, and a twentieth of a second's worth of them is s
 """
 
 import asyncio
-import os
 import sys
 from datetime import UTC, datetime
 from typing import NamedTuple
 
-import orjson
 import structlog
 
-from billhook.log import is_json, redact
+from billhook.log import is_json, redact, to_json
 
 FLUSH_SECONDS = 0.05
 FLUSH_LINES = 1000  # or as soon as so many are waiting
@@ -52,14 +50,13 @@ class AccessLog:
 
 
 def _write_json(lines: list[Line]) -> None:
-    spelled = b"\n".join(map(_spell, lines)) + b"\n"
+    sys.stderr.write("\n".join(map(_spell, lines)) + "\n")
     sys.stderr.flush()
-    os.write(sys.stderr.fileno(), spelled)
 
 
-def _spell(line: Line) -> bytes:
+def _spell(line: Line) -> str:
     fields = {"event": "request", "logger": "billhook.access", "level": "info"}
-    return orjson.dumps(fields | _fields(line) | {"timestamp": datetime.fromtimestamp(line.moment, UTC).isoformat()})
+    return to_json(fields | _fields(line) | {"timestamp": datetime.fromtimestamp(line.moment, UTC).isoformat()})
 
 
 def _write_for_people(lines: list[Line]) -> None:

@@ -12,6 +12,7 @@ REASONS = {
     403: "The token does not hold the scope.",
     404: "There is no such thing in this organization.",
     409: "Its state does not allow this.",
+    413: "The body is too large.",
     429: "Too many failed attempts.",
 }
 

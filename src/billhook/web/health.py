@@ -17,14 +17,11 @@ async def healthz(_request: Request) -> Response:
 
 async def readyz(request: Request) -> Response:
     db: Database = request.app.state.db
-    metrics: Metrics = request.app.state.metrics
     try:
         await db.ping()
     except BillhookError as error:
-        metrics.database_up.set(0)
         body = {"code": error.code, "message": "the database does not answer"}
         return json_response(body, status=503, headers=NEVER_STORED)
-    metrics.database_up.set(1)
     return success({"status": "ready"}, headers=NEVER_STORED)
 
 

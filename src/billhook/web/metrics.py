@@ -62,8 +62,10 @@ class Metrics:
         self.token_requests = Counter(
             "billhook_token_requests", "Token requests by outcome", ["outcome"], registry=self.registry
         )
-        self.database_up = Gauge(
-            "billhook_database_up", "Whether the database answered last time", registry=self.registry
+        self.registry_age = Gauge(
+            "billhook_registry_age_seconds",
+            "Time since the database was last read; grows while it is away",
+            registry=self.registry,
         )
         self.clients = Gauge("billhook_clients", "Registered clients held in memory", registry=self.registry)
         self.key_age = Gauge(

@@ -8,6 +8,7 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.routing import Match
 
 from billhook.errors import (
     BillhookError,
@@ -44,15 +45,21 @@ async def on_known_error(_request: Request, error: Exception) -> Response:
     return answer(error)
 
 
-async def on_http_error(_request: Request, error: Exception) -> Response:
+async def on_http_error(request: Request, error: Exception) -> Response:
     """What the framework itself refuses: unknown routes, wrong methods, bodies it cannot read."""
     assert isinstance(error, HTTPException)
     known: dict[int, BillhookError] = {
         404: RouteNotFound(),
-        405: MethodNotAllowed(allow=(error.headers or {}).get("Allow", "")),
+        405: MethodNotAllowed(allow=", ".join(sorted(_methods_here(request)))),
         413: TooLarge(),
     }
     return answer(known.get(error.status_code) or InvalidParameters("the request cannot be read"))
+
+
+def _methods_here(request: Request) -> set[str]:
+    """Of all routes with this path: the framework names only those of the first one."""
+    here = [route for route in request.app.routes if route.matches(request.scope)[0] is not Match.NONE]
+    return {method for route in here for method in getattr(route, "methods", None) or ()}
 
 
 async def on_invalid_request(_request: Request, error: Exception) -> Response:

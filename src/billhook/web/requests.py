@@ -4,7 +4,7 @@ All of it works on the bare ASGI scope: POST /auth has no room for a request obj
 """
 
 from collections.abc import Mapping
-from ipaddress import ip_address
+from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import Any
 
 import orjson
@@ -48,12 +48,16 @@ def require_content_type(scope: Scope, wanted: str) -> None:
         raise InvalidParameters(f"Content-Type must be {wanted}")
 
 
-def parse_object(body: bytes) -> dict[str, Any]:
+def parse_json(body: bytes) -> Any:
     """orjson refuses what the standard library lets through: lone surrogates, NaN, bottomless nesting."""
     try:
-        parsed = orjson.loads(body)
+        return orjson.loads(body)
     except orjson.JSONDecodeError:
         raise InvalidParameters("the body must be JSON in UTF-8") from None
+
+
+def parse_object(body: bytes) -> dict[str, Any]:
+    parsed = parse_json(body)
     if not isinstance(parsed, dict):
         raise InvalidParameters("the body must be a JSON object")
     return parsed
@@ -88,22 +92,21 @@ def forwarded_for(peer: str, headers: list[str], trusted: tuple[Network, ...]) -
     address = peer
     while hops and _is_in(address, trusted):
         candidate = hops.pop()
-        if not _is_address(candidate):
+        if parse_address(candidate) is None:
             break
         address = candidate
     return address
 
 
-def _is_address(text: str) -> bool:
+def parse_address(text: str) -> IPv4Address | IPv6Address | None:
+    """An IPv4 caller on an IPv6 socket is an IPv4 caller."""
     try:
-        ip_address(text)
+        parsed = ip_address(text)
     except ValueError:
-        return False
-    return True
+        return None
+    return getattr(parsed, "ipv4_mapped", None) or parsed
 
 
 def _is_in(text: str, networks: tuple[Network, ...]) -> bool:
-    if not _is_address(text):
-        return False
-    address = ip_address(text)
-    return any(address.version == network.version and address in network for network in networks)
+    address = parse_address(text)
+    return address is not None and any(address in network for network in networks)

@@ -27,10 +27,10 @@ class Server(uvicorn.Server):
 
     async def on_tick(self, counter: int) -> bool:
         if counter % TICKS_PER_SECOND == 0:
-            self._hang_up_on_the_slow(time.monotonic())
+            self.hang_up_on_the_slow(time.monotonic())
         return await super().on_tick(counter)
 
-    def _hang_up_on_the_slow(self, now: float) -> None:
+    def hang_up_on_the_slow(self, now: float) -> None:
         """One look at all connections a second costs less than a timer for each request, and sees idle ones as well."""
         for connection in list(self.server_state.connections):
             cycle = getattr(connection, "cycle", None)
@@ -58,12 +58,13 @@ def _config(app: ASGIApp) -> uvicorn.Config:
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """A bound socket, not yet accepting: nobody is kept waiting while the database is opened. Raises OSError."""
+    """A listening socket; callers wait in its queue until the server accepts. Raises OSError when the port is taken."""
     family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0][0]
     listener = socket.socket(family, socket.SOCK_STREAM)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind((host, port))
+        listener.listen(BACKLOG)  # only this finds out that somebody else is listening there
     except OSError:
         listener.close()
         raise
