@@ -74,7 +74,7 @@ def _commands(command: Any, name: str) -> Iterator[tuple[str, str]]:
 
 def scopes_page() -> str:
     rows = [f"| `{name}` | {meaning} |" for name, meaning in SCOPES.items()]
-    intro = "# Scopes\n\nWhat a client may do. A token holds all its client's scopes, or those asked for at `/oauth2/token`.\n"
+    intro = "# Scopes\n\nWhat a client may do. A token holds all of them, or those that were asked for.\n"
     return "\n".join([MADE + intro, "| scope | meaning |", "|---|---|", *rows, ""])
 
 

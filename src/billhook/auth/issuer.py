@@ -31,9 +31,7 @@ class Issuer:
         self._digest = secret_digest(vault)
         self._activity = activity
         self._throttle = Throttle()
-        self._issued = metrics.token_requests.labels("issued")
-        self._refused = {reason: metrics.token_requests.labels(reason) for reason in Refused}
-        self._limited = metrics.token_requests.labels("rate-limited")
+        self._outcomes = metrics.token_requests
 
     def authenticate(self, client_id: str, client_secret: str, *, address: str, challenge: str = "Bearer") -> Verdict:
         """The client these credentials belong to; Unauthenticated, or RateLimited after too many failures."""
@@ -56,15 +54,14 @@ class Issuer:
         claims = Claims(client.id, client.organization_id, scope, issued_at, ends_at, new_token_id(), client.epoch)
         token = self.registry.sign(payload_of(claims, issuer=self.base_url), now)
         self._activity.issued(client.id, verdict.secret_id, address=address, now=now)
-        self._issued.inc()
+        self._outcomes.add("issued")
         return Issued(token.decode(), client.lifespan_seconds, scope, client.not_before)
 
     def _refuse(self, client_id: str, reason: Refused, *, address: str, now: float, challenge: str) -> None:
         if reason is not Refused.UNKNOWN:
             self._activity.refused(client_id, reason, address=address, now=now)
-        self._refused[reason].inc()
         wait = self._throttle.fail(address, client_id, now)
+        self._outcomes.add("rate-limited" if wait > 0 else reason)
         if wait > 0:
-            self._limited.inc()
             raise RateLimited(retry_after_seconds=math.ceil(wait))
         raise Unauthenticated(challenge=challenge, detail=reason)
