@@ -66,6 +66,7 @@ def configure(level: str, format: str) -> None:
     renderers = _renderers(as_json=is_json(format))
     handler.setFormatter(structlog.stdlib.ProcessorFormatter(foreign_pre_chain=shared, processors=renderers))
     logging.basicConfig(handlers=[handler], level=level.upper(), force=True)
+    logging.raiseExceptions = False  # a line that cannot be written must not be printed as it came, secrets and all
     _quieten()
 
 

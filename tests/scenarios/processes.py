@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -201,6 +202,13 @@ def billhook_in(folder: Path, command: Sequence[str] = MODULE, **environment: st
 
 def bearer(token: str) -> dict[str, str]:
     return {"Authorization": f"Bearer {token}"}
+
+
+def assert_all_refused(program: Billhook, *commands: Sequence[str], word: str, **environment: str) -> None:
+    """The same for several commands, run side by side: each takes seconds to start."""
+    with ThreadPoolExecutor() as pool:
+        for done in pool.map(lambda command: program.run(*command, **environment), commands):
+            assert_refused(done, word)
 
 
 def assert_refused(done: subprocess.CompletedProcess[str], *words: str) -> None:

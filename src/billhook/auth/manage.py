@@ -9,7 +9,7 @@ from billhook.accounts.audit import Actor, note
 from billhook.auth import model, store
 from billhook.auth.model import Client, ClientState
 from billhook.auth.secret import Digest, NewSecret, digester, new_secret
-from billhook.errors import ClientConflict, ClientNotFound, Forbidden, InvalidParameters
+from billhook.errors import ClientConflict, ClientNotFound, Forbidden
 from billhook.storage import feed
 from billhook.storage.database import Transaction
 from billhook.storage.ids import new_id
@@ -125,7 +125,7 @@ async def revoke_secret(tx: Transaction, client_id: str, secret_id: str, *, auth
     client = await _get_active(tx, client_id, author)
     live = {secret.id for secret in client.secrets if secret.is_live(now)}
     if secret_id not in live:
-        raise InvalidParameters.of("secret", "the client has no such live secret")
+        raise ClientNotFound("the client has no such live secret")
     if len(live) == 1:
         raise ClientConflict("this is the client's last secret; rotate it, or revoke the client")
     await store.end_secrets(tx, [secret_id], at=now)

@@ -17,8 +17,9 @@ from cryptography.hazmat.primitives.hmac import HMAC
 Digest = Callable[[str], bytes]
 
 PREFIX = "bhs"
+LEAD = f"{PREFIX}_"
 ALPHABET = digits + ascii_letters
-ID_LENGTH = 10
+ID_START, ID_LENGTH = len(LEAD), 10
 RANDOM_LENGTH = 43  # 43 characters of 62 carry 256.03 bits
 CHECKSUM_LENGTH = 6  # 62**6 > 2**32
 PATTERN = re.compile(rf"{PREFIX}_([0-9A-Za-z]{{{ID_LENGTH}}})_([0-9A-Za-z]{{{RANDOM_LENGTH + CHECKSUM_LENGTH}}})")
@@ -59,8 +60,7 @@ def is_well_formed(text: str) -> bool:
 
 def id_of(text: str) -> str:
     """The id part of anything that is presented as a secret; NO_ID where there is none."""
-    start = len(PREFIX) + 1
-    return text[start : start + ID_LENGTH] if text.startswith(f"{PREFIX}_") else NO_ID
+    return text[ID_START : ID_START + ID_LENGTH] if text.startswith(LEAD) else NO_ID
 
 
 def digester(pepper: bytes) -> Digest:

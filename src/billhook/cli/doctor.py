@@ -12,7 +12,7 @@ from billhook.cli.output import Json, show, table
 from billhook.errors import BillhookError
 from billhook.settings import Settings, read_settings
 from billhook.storage.database import open_database
-from billhook.storage.migrate import check_schema, head_revision
+from billhook.storage.migrate import check_schema, head_revision, is_empty
 
 Finding = tuple[str, bool, str]  # what was looked at, whether it is well, and what was found
 
@@ -58,6 +58,8 @@ async def _database(settings: Settings) -> str:
 async def _schema(settings: Settings) -> str:
     db = open_database(settings.database_location)
     try:
+        if db.is_sqlite and await is_empty(db):
+            return "empty: whoever comes first makes it"
         await check_schema(db)
     finally:
         await db.close()

@@ -48,18 +48,21 @@ async def on_known_error(_request: Request, error: Exception) -> Response:
 async def on_http_error(request: Request, error: Exception) -> Response:
     """What the framework itself refuses: unknown routes, wrong methods, bodies it cannot read."""
     assert isinstance(error, HTTPException)
+    if isinstance(error.__cause__, BillhookError):  # raised while a body was read, and wrapped by FastAPI
+        return answer(error.__cause__)
     known: dict[int, BillhookError] = {
         404: RouteNotFound(),
-        405: MethodNotAllowed(allow=", ".join(sorted(_methods_here(request)))),
+        405: MethodNotAllowed(allow=", ".join(sorted(_methods_here(request, error)))),
         413: TooLarge(),
     }
     return answer(known.get(error.status_code) or InvalidParameters("the request cannot be read"))
 
 
-def _methods_here(request: Request) -> set[str]:
+def _methods_here(request: Request, error: HTTPException) -> set[str]:
     """Of all routes with this path: the framework names only those of the first one."""
+    named = {method.strip() for method in (error.headers or {}).get("Allow", "").split(",")}
     here = [route for route in request.app.routes if route.matches(request.scope)[0] is not Match.NONE]
-    return {method for route in here for method in getattr(route, "methods", None) or ()}
+    return (named | {method for route in here for method in getattr(route, "methods", None) or ()}) - {""}
 
 
 async def on_invalid_request(_request: Request, error: Exception) -> Response:

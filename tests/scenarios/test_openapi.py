@@ -1,0 +1,101 @@
+"""The OpenAPI document tells the truth: whatever one sends, the answer is one that it describes."""
+
+import itertools
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, Phase, settings
+from schemathesis import Case
+from schemathesis.checks import not_a_server_error
+from schemathesis.specs.openapi.checks import (
+    content_type_conformance,
+    response_headers_conformance,
+    response_schema_conformance,
+    status_code_conformance,
+)
+
+from billhook.app import build_api, describe
+from tests.scenarios.processes import Billhook, Server, bearer
+
+CHECKS = [
+    not_a_server_error,
+    status_code_conformance,
+    content_type_conformance,
+    response_headers_conformance,
+    response_schema_conformance,
+]
+ALL_SCOPES = "clients:read clients:write groups:read groups:write notifications:read notifications:send"
+
+
+class Victims:
+    """Clients to be changed, rotated and revoked, so that nobody revokes the one that asks."""
+
+    def __init__(self, server: Server, robot: dict[str, Any]) -> None:
+        self.server, self.robot = server, robot
+        self.lasting = self.make()
+
+    @property
+    def headers(self) -> dict[str, str]:
+        return bearer(self.server.token(self.robot))
+
+    def make(self) -> dict[str, str]:
+        """What the path parameters may be, so that they name something. With two secrets, since one cannot be ended."""
+        body = {"name": "victim", "scope": "clients:read"}
+        made = self.server.http.post("/api/v1/clients", json=body, headers=self.headers).json()["data"]
+        path = f"/api/v1/clients/{made['client_id']}/rotate"
+        rotated = self.server.http.post(path, json={"grace": "1h"}, headers=self.headers).json()["data"]
+        return {"client_id": rotated["client_id"], "secret_id": rotated["secrets"][0]["id"]}
+
+
+@pytest.fixture(scope="module")
+def victims(shared_billhook: Billhook) -> Victims:
+    robot = shared_billhook.create_client(scope=ALL_SCOPES)
+    return Victims(shared_billhook.serve(BILLHOOK_TRUSTED_PROXIES="127.0.0.0/8"), robot)
+
+
+@pytest.fixture(scope="module")
+def addresses() -> Iterator[str]:
+    """A caller from elsewhere each time, so that failures are not all told to wait."""
+    return (f"2001:db8:{number:x}::1" for number in itertools.count(1))
+
+
+DOCUMENT = describe(build_api(), "")
+CONFIG = schemathesis.Config.from_dict({"seed": 1, "generation": {"deterministic": True, "database": "none"}})
+schema = schemathesis.openapi.from_dict(DOCUMENT, config=CONFIG)
+bounded = settings(
+    max_examples=12,
+    derandomize=True,
+    deadline=None,
+    phases=[Phase.explicit, Phase.generate],
+    suppress_health_check=list(HealthCheck),
+)
+
+
+def test_the_document_held_here_is_the_one_that_is_served(victims: Victims) -> None:
+    assert victims.server.http.get("/openapi.json").json() == json.loads(json.dumps(DOCUMENT))
+
+
+@schema.parametrize()
+@bounded
+def test_every_answer_is_one_that_the_document_describes(
+    case: Case[Any], victims: Victims, addresses: Iterator[str]
+) -> None:
+    headers = victims.headers if case.path.startswith("/api/") else {}
+    call(case, victims, headers | {"X-Forwarded-For": next(addresses)})
+
+
+@schema.include(path_regex=r"\{").parametrize()
+@bounded
+def test_every_answer_about_something_that_exists_is_one_that_the_document_describes(
+    case: Case[Any], victims: Victims
+) -> None:
+    ids = victims.make() if case.method == "DELETE" else victims.lasting
+    case.path_parameters = {name: ids[name] for name in case.path_parameters}
+    call(case, victims, victims.headers)
+
+
+def call(case: Case[Any], victims: Victims, headers: dict[str, str]) -> None:
+    case.call_and_validate(str(victims.server.http.base_url), headers=headers, checks=CHECKS)

@@ -1,0 +1,143 @@
+"""Secrets, tokens, passwords and Authorization values are seen in the answer that issues them, and nowhere else."""
+
+import base64
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.scenarios.operations import FORM, Operation, operations
+from tests.scenarios.processes import Billhook, Server, bearer, billhook_in, problem, until
+
+PASSWORD = "correct-horse-battery-staple"
+MADE_UP = "bhs_0123456789_" + "Zz9" * 16 + "Z"
+PLAIN = "hunter2-is-no-secret-of-our-form"
+FORGED = "eyJhbGciOiJFUzI1NiJ9.eyJzdWIiOiJjbGlfeCJ9.Zm9yZ2VkLXNpZ25hdHVyZQ"
+ALL_SCOPES = "clients:read clients:write groups:read groups:write notifications:read notifications:send"
+
+
+@dataclass
+class Witness:
+    """What must not be found, and everything that was said where it must not be found."""
+
+    program: Billhook
+    server: Server
+    robot: dict[str, Any]
+    secrets: set[str] = field(default_factory=set)
+    said: list[str] = field(default_factory=list)
+
+    def call(self, **arguments: Any) -> httpx.Response:
+        answer = self.server.http.request(**arguments)
+        self.learn(answer)
+        return answer
+
+    def learn(self, answer: httpx.Response) -> None:
+        """New secrets from the answers that issue them; all other answers are to be searched."""
+        body = answer.json() if "json" in answer.headers.get("content-type", "") and answer.content else {}
+        data = body.get("data", body)
+        issued = {data[name] for name in ("client_secret", "access_token") if isinstance(data, dict) and name in data}
+        self.secrets |= issued
+        if not issued:
+            self.said.append(answer.text)
+        self.said.append(str(answer.headers))
+
+    def token(self) -> str:
+        token = self.server.token(self.robot)
+        self.secrets.add(token)
+        return token
+
+    def leaks(self) -> set[str]:
+        where = [*self.said, self.server.stdout, self.server.stderr]
+        found = {secret for secret in self.secrets for text in where if secret in text}
+        return found | {secret for secret in self.secrets for content in self._files() if secret.encode() in content}
+
+    def _files(self) -> Iterator[bytes]:
+        yield from (path.read_bytes() for path in self.program.data_dir.glob("billhook.db*"))
+
+
+@pytest.fixture(params=["json", "console"])
+def witness(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Witness]:
+    with billhook_in(tmp_path, BILLHOOK_LOG_LEVEL="debug", BILLHOOK_LOG_FORMAT=request.param) as program:
+        robot = program.create_client(scope=ALL_SCOPES)
+        server = program.serve(BILLHOOK_DATABASE_URL=f"sqlite:///{program.database_file}")
+        secrets = {robot["client_secret"], MADE_UP, PLAIN, FORGED, PASSWORD}
+        secrets.add((program.data_dir / "master.key").read_text().strip())
+        yield Witness(program, server, robot, secrets)
+
+
+def test_no_secret_is_logged_stored_or_told_to_the_wrong_person(witness: Witness) -> None:
+    drive_every_route(witness)
+    drive_the_token_doors(witness)
+    provoke_a_bug(witness)
+    assert witness.server.stop() == 0
+    assert len(witness.server.stderr.splitlines()) > 50, "there is something to search"
+    assert witness.leaks() == set()
+
+
+def test_no_command_prints_logs_or_stores_a_secret_that_it_was_given_or_has_shown_before(billhook: Billhook) -> None:
+    client = billhook.create_client()
+    rotated = billhook.json("client", "rotate", client["client_id"], "--grace", "1h")
+    commands: list[tuple[str, ...]] = [
+        ("user", "create", "--email", "ada@example.com"),
+        ("user", "create", "--email", "ada@example.com"),  # refused: there is one already
+        ("client", "show", client["client_id"]),
+        ("audit", "--json"),
+        ("keys", "rotate", "--emergency"),
+        ("doctor",),
+    ]
+    done = [billhook.run(*command, stdin=f"{PASSWORD}\n", BILLHOOK_LOG_LEVEL="debug") for command in commands]
+    assert [each.returncode for each in done] == [0, 1, 0, 0, 0, 0]
+    said = "".join(each.stdout + each.stderr for each in done).encode()
+    stored = b"".join(path.read_bytes() for path in billhook.data_dir.glob("billhook.db*"))
+    master_key = (billhook.data_dir / "master.key").read_text().strip()
+    for secret in (client["client_secret"], rotated["client_secret"], PASSWORD, master_key):
+        assert secret.encode() not in said + stored
+
+
+def drive_every_route(witness: Witness) -> None:
+    document = witness.server.http.get("/openapi.json").json()
+    for operation in operations(document):
+        for headers in ({}, bearer(FORGED), bearer(MADE_UP), {"Authorization": PLAIN}, bearer(witness.token())):
+            witness.call(**operation.request(fresh_ids(witness, operation)), headers=headers)
+    for path in ("/healthz", "/readyz", "/metrics", "/docs", f"/nowhere/{MADE_UP}"):
+        witness.call(method="GET", url=path, params={"access_token": witness.token(), "client_secret": MADE_UP})
+
+
+def fresh_ids(witness: Witness, operation: Operation) -> dict[str, str]:
+    """Of a client made for this one call, so that nothing revokes what the next one needs."""
+    if not operation.parameters:
+        return {}
+    body = {"name": "victim", "scope": "clients:read"}
+    made = witness.call(method="POST", url="/api/v1/clients", json=body, headers=bearer(witness.token())).json()["data"]
+    return {"client_id": made["client_id"], "secret_id": made["secrets"][0]["id"]}
+
+
+def drive_the_token_doors(witness: Witness) -> None:
+    """Right and wrong credentials in every way they can be given."""
+    right = {name: witness.robot[name] for name in ("client_id", "client_secret")}
+    for given in (right, right | {"client_secret": MADE_UP}, right | {"client_secret": PLAIN}, {"client_id": MADE_UP}):
+        witness.call(method="POST", url="/auth", json=given)
+        witness.call(method="POST", url="/auth", data=given)
+        form = given | {"grant_type": "client_credentials", "token": witness.token()}
+        basic = base64.b64encode(f"{given['client_id']}:{given.get('client_secret', PLAIN)}".encode()).decode()
+        witness.secrets.add(basic)
+        for path in ("/oauth2/token", "/oauth2/introspect", "/oauth2/revoke"):
+            witness.call(method="POST", url=path, data=form)
+            bare = {"grant_type": "client_credentials", "token": form["token"]}
+            witness.call(method="POST", url=path, data=bare, headers={"Authorization": f"Basic {basic}"})
+    witness.call(method="POST", url="/oauth2/token", content=MADE_UP, headers={"Content-Type": FORM})
+
+
+def provoke_a_bug(witness: Witness) -> None:
+    """A row that is always there is not: whatever the handler then trips over, it is logged with its stack."""
+    with closing(sqlite3.connect(witness.program.database_file, isolation_level=None)) as db:
+        db.execute("DELETE FROM feed")
+    body = {"name": MADE_UP, "scope": "clients:read"}
+    answer = witness.call(method="POST", url="/api/v1/clients", json=body, headers=bearer(witness.token()))
+    assert (answer.status_code, problem(answer)) == (500, "internal/error")
+    until(lambda: "Traceback" in witness.server.stderr, what="the stack is logged")
