@@ -8,7 +8,6 @@ from typing import Any
 from fastapi import FastAPI
 from starlette.applications import Starlette
 from starlette.routing import BaseRoute, Mount, Route, Router
-from starlette.types import ASGIApp
 
 from billhook import __version__
 from billhook.accounts.installation import Installation
@@ -30,7 +29,7 @@ METADATA_PATH = "/.well-known/oauth-authorization-server"
 class App:
     """The application as a server calls it, and its parts for those who must look inside."""
 
-    asgi: ASGIApp
+    asgi: RequestManners
     auth: Auth
     metrics: Metrics
 

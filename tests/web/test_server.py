@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import pytest
 
 from billhook.app import App
-from billhook.web.server import Server, listen
+from billhook.auth.endpoint import TokenEndpoint
+from billhook.web.server import LaneProtocol, Server, listen
 from tests.support import on_one_engine, until
 
 HEAD = b"POST /auth HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n"
@@ -21,6 +22,16 @@ class Running:
 
     async def connected(self) -> bool:
         return len(self.server.server_state.connections) == 1
+
+    async def is_receiving(self) -> bool:
+        return [type(connection._lane) for connection in self.connections] == [TokenEndpoint]
+
+    async def is_stopping(self) -> bool:
+        return [connection._is_stopping for connection in self.connections] == [True]
+
+    @property
+    def connections(self) -> list[LaneProtocol]:
+        return [each for each in self.server.server_state.connections if isinstance(each, LaneProtocol)]
 
 
 @pytest.fixture
@@ -59,15 +70,50 @@ async def test_a_client_that_does_not_finish_its_request_is_hung_up_on(running: 
     writer.close()
 
 
+WHOLE = {
+    "by the framework": (b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n", b" 200 "),
+    "through a lane": (HEAD.replace(b"100", b"2") + b"{}", b" 400 "),
+}
+
+
+@pytest.mark.parametrize(("request_bytes", "status"), WHOLE.values(), ids=WHOLE.keys())
 @on_one_engine
-async def test_a_client_between_two_requests_is_waited_for(running: Running) -> None:
+async def test_a_client_between_two_requests_is_waited_for(
+    running: Running, request_bytes: bytes, status: bytes
+) -> None:
     reader, writer = await asyncio.open_connection("127.0.0.1", running.port)
     for now in (0.0, 2 * FOREVER, 4 * FOREVER):
-        writer.write(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
-        assert (await reader.readline()).startswith(b"HTTP/1.1 200")
-        await reader.readuntil(b"}}")
+        writer.write(request_bytes)
+        assert status in await reader.readline()
+        await reader.readuntil(b"}")
         running.server.hang_up_on_the_slow(now=now)
         assert await running.connected()
+    writer.close()
+
+
+@on_one_engine
+async def test_requests_that_come_together_are_answered_in_their_order(running: Running) -> None:
+    ways = [WHOLE["through a lane"], WHOLE["by the framework"], WHOLE["through a lane"], WHOLE["through a lane"]]
+    reader, writer = await asyncio.open_connection("127.0.0.1", running.port)
+    last = HEAD.replace(b"100\r\n", b"2\r\nConnection: close\r\n") + b"{}"
+    writer.write(b"".join(request for request, _ in ways) + last)
+    answers = (await read_to_the_end(reader)).split(b"HTTP/1.1")[1:]
+    assert [answer[:5] for answer in answers] == [status for _, status in ways] + [b" 400 "]
+    assert b"connection: close" in answers[-1]
+    writer.close()
+
+
+@on_one_engine
+async def test_a_request_that_is_still_arriving_is_answered_before_the_end(running: Running) -> None:
+    reader, writer = await asyncio.open_connection("127.0.0.1", running.port)
+    writer.write(HEAD)
+    await until(running.is_receiving)
+    running.server.should_exit = True
+    await until(running.is_stopping)
+    writer.write(b"x" * 100)
+    answer = await read_to_the_end(reader)
+    assert b" 400 " in answer
+    assert b"connection: close" in answer
     writer.close()
 
 

@@ -5,17 +5,16 @@ import hashlib
 import orjson
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.types import Receive, Scope
+from starlette.types import Scope
 
 from billhook.auth.context import auth_of
 from billhook.auth.issuer import Issued, Issuer
 from billhook.auth.keys import JWKS_MAX_AGE
-from billhook.errors import BillhookError, InvalidParameters, TooLarge
+from billhook.errors import BillhookError, InvalidParameters
 from billhook.settings import Network
 from billhook.web.middleware import Answer, answer_to
-from billhook.web.requests import caller_address, parse_object, read_body, require_content_type, text_field
+from billhook.web.requests import caller_address, parse_object, require_content_type, text_field
 
-LARGEST_BODY = 8 * 1024
 NEVER_STORED = {"Cache-Control": "no-store"}
 TOKEN_HEADERS = ((b"content-type", b"application/json"), (b"cache-control", b"no-store"))
 KEYS_HEADERS = {
@@ -27,28 +26,31 @@ KEYS_HEADERS = {
 class TokenEndpoint:
     """POST /auth, past the framework: that would cost as much again as the signature (docs/decisions/0003)."""
 
+    largest_body = 8 * 1024
+
     def __init__(self, issuer: Issuer, trusted_proxies: tuple[Network, ...]) -> None:
         self.issuer = issuer
         self.trusted_proxies = trusted_proxies
 
-    async def __call__(self, scope: Scope, receive: Receive) -> Answer:
+    def __call__(self, scope: Scope, body: bytes) -> Answer:
         try:
-            client_id, client_secret = await _read_credentials(scope, receive)
+            client_id, client_secret = _read_credentials(scope, body)
             address = caller_address(scope, self.trusted_proxies)
             verdict = self.issuer.authenticate(client_id, client_secret, address=address)
-            body = token_answer(self.issuer.issue(verdict, address=address))
+            token = token_answer(self.issuer.issue(verdict, address=address))
         except BillhookError as error:
             return answer_to(error)
-        return Answer(201, [*TOKEN_HEADERS, (b"content-length", b"%d" % len(body))], body)
+        return Answer(201, [*TOKEN_HEADERS, (b"content-length", b"%d" % len(token))], token)
+
+    def refuse(self, error: BillhookError) -> Answer:
+        """The contract knows no 413 here: a body that cannot be read is a bad request like any other."""
+        return answer_to(InvalidParameters(error.message))
 
 
-async def _read_credentials(scope: Scope, receive: Receive) -> tuple[str, str]:
+def _read_credentials(scope: Scope, body: bytes) -> tuple[str, str]:
     """Decided by shape alone, before anything is looked up."""
     require_content_type(scope, "application/json")
-    try:
-        fields = parse_object(await read_body(scope, receive, limit=LARGEST_BODY))
-    except TooLarge as error:
-        raise InvalidParameters(error.message) from None
+    fields = parse_object(body)
     return text_field(fields, "client_id"), text_field(fields, "client_secret")
 
 

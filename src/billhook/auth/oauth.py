@@ -13,7 +13,7 @@ from starlette.responses import Response
 from billhook.auth.authenticate import check_token
 from billhook.auth.context import Auth, address_of, auth_of
 from billhook.auth.credentials import Verdict
-from billhook.auth.endpoint import LARGEST_BODY, NEVER_STORED
+from billhook.auth.endpoint import NEVER_STORED, TokenEndpoint
 from billhook.auth.model import SCOPES
 from billhook.auth.revoked import revoke_token
 from billhook.auth.tokens import Claims
@@ -128,7 +128,7 @@ async def _authenticated_form(request: Request) -> tuple[Form, Verdict]:
 async def _read_form(request: Request) -> Form:
     require_content_type(request.scope, "application/x-www-form-urlencoded")
     try:
-        body = await read_body(request.scope, request.receive, limit=LARGEST_BODY)
+        body = await read_body(request.scope, request.receive, limit=TokenEndpoint.largest_body)
         pairs = parse_qsl(body.decode(), keep_blank_values=False, max_num_fields=MOST_FIELDS, errors="strict")
     except TooLarge as error:
         raise InvalidParameters(error.message) from None

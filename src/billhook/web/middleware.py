@@ -4,7 +4,7 @@ import os
 import re
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import structlog
 from starlette.requests import Request
@@ -16,6 +16,7 @@ from billhook.log import REQUEST_ID
 from billhook.web.access import AccessLog, Line
 from billhook.web.metrics import Metrics
 from billhook.web.problems import answer
+from billhook.web.requests import read_body
 
 METHODS = {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"}
 GIVEN_ID = re.compile(rb"[0-9A-Za-z._-]{8,64}")  # an id that a proxy or caller brings along is kept, if it is harmless
@@ -30,11 +31,20 @@ class Answer(NamedTuple):
     body: bytes
 
 
-Lane = Callable[[Scope, Receive], Awaitable[Answer]]
+class Lane(Protocol):
+    """A handler that waits for nothing: a whole request in, an answer out."""
+
+    largest_body: int
+
+    def __call__(self, scope: Scope, body: bytes) -> Answer: ...
+
+    def refuse(self, error: BillhookError) -> Answer:
+        """When the body could not be read."""
+        ...
 
 
 class RequestManners:
-    """The outermost application. `lanes` are exact routes that go past the framework, for speed."""
+    """The outermost application. `lanes` are exact routes (method, path) that go past the framework, for speed."""
 
     def __init__(
         self, app: ASGIApp, *, lanes: Mapping[tuple[str, str], Lane], metrics: Metrics, access: AccessLog
@@ -48,42 +58,54 @@ class RequestManners:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        request_id = _request_id(scope)
-        REQUEST_ID.set(request_id)
-        started = time.perf_counter()
         lane = self.lanes.get((scope["method"], scope["path"]))
         if lane is None:
-            status, route = await self._pass_on(scope, receive, send), _route(scope)
-        else:
-            status, route = await self._answer(lane, scope, receive, send), scope["path"]
-        self._note(scope, route, status, time.perf_counter() - started)
+            await self._pass_on(scope, receive, send)
+            return
+        status, headers, body = await self._take_asgi(lane, scope, receive)
+        await send({"type": "http.response.start", "status": status, "headers": headers})
+        await send({"type": "http.response.body", "body": body})
 
-    async def _answer(self, lane: Lane, scope: Scope, receive: Receive, send: Send) -> int:
+    async def _take_asgi(self, lane: Lane, scope: Scope, receive: Receive) -> Answer:
         try:
-            status, headers, body = await lane(scope, receive)
+            body = await read_body(scope, receive, limit=lane.largest_body)
+        except BillhookError as error:
+            refused = lane.refuse(error)
+            return self._noted(scope, lambda: refused)
+        return self.take(lane, scope, body)
+
+    def take(self, lane: Lane, scope: Scope, body: bytes) -> Answer:
+        """A request that is here as a whole. The server calls this directly when it can."""
+        return self._noted(scope, lambda: lane(scope, body))
+
+    def _noted(self, scope: Scope, work: Callable[[], Answer]) -> Answer:
+        request_id, started = _request_id(scope), time.perf_counter()
+        outer = REQUEST_ID.set(request_id)
+        try:
+            status, headers, body = work()
         except Exception:  # the edge: the bug is logged, the caller gets an answer, the process goes on
             log.exception("bug", method=scope["method"], path=scope["path"])
             status, headers, body = answer_to(BillhookError())
-        headers = [*headers, (b"x-request-id", REQUEST_ID.get().encode())]
-        await send({"type": "http.response.start", "status": status, "headers": headers})
-        await send({"type": "http.response.body", "body": body})
-        return status
+        self._note(scope, scope["path"], status, time.perf_counter() - started)
+        REQUEST_ID.reset(outer)
+        return Answer(status, [*headers, (b"x-request-id", request_id.encode())], body)
 
-    async def _pass_on(self, scope: Scope, receive: Receive, send: Send) -> int:
-        status = 0
+    async def _pass_on(self, scope: Scope, receive: Receive, send: Send) -> None:
+        request_id, started, status = _request_id(scope), time.perf_counter(), 0
+        REQUEST_ID.set(request_id)
 
         async def send_with_id(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                message["headers"] = [*message["headers"], (b"x-request-id", REQUEST_ID.get().encode())]
+                message["headers"] = [*message["headers"], (b"x-request-id", request_id.encode())]
             await send(message)
 
         try:
             await self.app(scope, receive, send_with_id)
         except Exception:  # the edge, as above; the framework has answered already, with the handler for bugs
             log.exception("bug", method=scope["method"], path=scope["path"])
-        return status
+        self._note(scope, _route(scope), status, time.perf_counter() - started)
 
     def _note(self, scope: Scope, route: str, status: int, seconds: float) -> None:
         method = scope["method"]
@@ -98,8 +120,9 @@ def as_handler(lane: Lane) -> Callable[[Request], Awaitable[Response]]:
     """The same as an ordinary route, so that the route table is whole and other methods are refused."""
 
     async def handler(request: Request) -> Response:
-        status, headers, body = await lane(request.scope, request.receive)
-        response = Response(body, status)
+        body = await read_body(request.scope, request.receive, limit=lane.largest_body)
+        status, headers, content = lane(request.scope, body)
+        response = Response(content, status)
         response.raw_headers = headers
         return response
 

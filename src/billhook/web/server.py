@@ -1,4 +1,4 @@
-"""The HTTP server: uvicorn, made to end with status 0, and to hang up on clients that never finish a request."""
+"""The HTTP server: uvicorn, with a short cut for lanes, no patience for slow clients, and status 0 at its end."""
 
 import socket
 import time
@@ -6,7 +6,11 @@ from types import FrameType
 from weakref import WeakKeyDictionary
 
 import uvicorn
-from starlette.types import ASGIApp
+from starlette.types import Scope
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+
+from billhook.web.middleware import Answer, Lane, RequestManners
+from billhook.web.requests import header
 
 GRACE_SECONDS = 20  # requests in the air may take this long after SIGTERM
 SLOWEST_REQUEST_SECONDS = 10.0  # from its first byte, or from the opening of the connection, to the end of its body
@@ -14,11 +18,94 @@ BACKLOG = 2048
 TICKS_PER_SECOND = 10  # how often uvicorn calls on_tick
 
 
+class LaneProtocol(HttpToolsProtocol):
+    """A plain request for a lane is answered as its last byte arrives: no task, no events, no ASGI messages.
+
+    They would cost as much as a signature (docs/decisions/0003). Whatever is not plain takes uvicorn's way.
+    """
+
+    _lane: Lane | None = None  # of the request that is arriving
+    _body = b""
+    _is_stopping = False
+    answered = 0  # requests through lanes on this connection
+
+    def on_headers_complete(self) -> None:
+        self._lane = self._lane_of_request()
+        self._body = b""
+        if self._lane is None:
+            super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        if self._lane is None:
+            super().on_body(body)
+        else:
+            self._body += body
+
+    def on_message_complete(self) -> None:
+        if self._lane is None:
+            super().on_message_complete()
+            return
+        lane, self._lane = self._lane, None
+        self._write(self._manners.take(lane, self._request_scope, self._body))
+
+    def shutdown(self) -> None:
+        """A request whose body is still arriving is in the air as well."""
+        if self._lane is None:
+            super().shutdown()
+        else:
+            self._is_stopping = True
+
+    @property
+    def is_reading(self) -> bool:
+        """Whether a request is expected or has begun, and its end is not here yet."""
+        if self._lane is not None:
+            return True
+        if self.cycle is None:
+            return self.answered == 0
+        return self.cycle.more_body and not self.cycle.response_complete
+
+    @property
+    def _manners(self) -> RequestManners:
+        manners: RequestManners = self.app
+        return manners
+
+    @property
+    def _request_scope(self) -> Scope:
+        return self.scope  # type: ignore[return-value]
+
+    def _lane_of_request(self) -> Lane | None:
+        """Only for a request of known and bearable length, with none before it unanswered, that will stay HTTP."""
+        scope, parser = self._request_scope, self.parser
+        scope["method"], scope["path"] = parser.get_method().decode("ascii"), self.url.decode("ascii")
+        lane = self._manners.lanes.get((scope["method"], scope["path"]))
+        if lane is None or self.expect_100_continue or parser.should_upgrade() or parser.get_http_version() != "1.1":
+            return None
+        if self.cycle is not None and not self.cycle.response_complete:
+            return None
+        length = header(scope, b"content-length")
+        return lane if 0 < len(length) < 10 and int(length) <= lane.largest_body else None
+
+    def _write(self, answer: Answer) -> None:
+        will_close = self._is_stopping or not self.parser.should_keep_alive()
+        headers = [*self.server_state.default_headers, *answer.headers]
+        if will_close:
+            headers.append((b"connection", b"close"))
+        head = b"".join([b"%s: %s\r\n" % pair for pair in headers])
+        self.transport.write(b"".join([STATUS_LINE[answer.status], head, b"\r\n", answer.body]))
+        self.answered += 1
+        self.server_state.total_requests += 1
+        if will_close:
+            self.transport.close()
+        else:
+            wait = self.timeout_keep_alive
+            self.timeout_keep_alive_task = self.loop.call_later(wait, self.timeout_keep_alive_handler)
+
+
 class Server(uvicorn.Server):
-    def __init__(self, app: ASGIApp, *, slowest_request_seconds: float = SLOWEST_REQUEST_SECONDS) -> None:
+    def __init__(self, app: RequestManners, *, slowest_request_seconds: float = SLOWEST_REQUEST_SECONDS) -> None:
         super().__init__(_config(app))
         self._slowest = slowest_request_seconds
-        self._reading: WeakKeyDictionary[object, tuple[int, float]] = WeakKeyDictionary()
+        self._reading: WeakKeyDictionary[LaneProtocol, tuple[int, float]] = WeakKeyDictionary()
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """uvicorn would remember the signal and raise it again after its clean stop. A second one ends the patience."""
@@ -33,20 +120,21 @@ class Server(uvicorn.Server):
     def hang_up_on_the_slow(self, now: float) -> None:
         """One look at all connections a second costs less than a timer for each request, and sees idle ones as well."""
         for connection in list(self.server_state.connections):
-            cycle = getattr(connection, "cycle", None)
-            is_reading = cycle is None or (cycle.more_body and not cycle.response_complete)
-            request, since = self._reading.get(connection, (0, now))
-            if not is_reading or request != id(cycle):
+            assert isinstance(connection, LaneProtocol)
+            request = id(connection.headers)  # a list of its own for each request
+            seen, since = self._reading.get(connection, (request, now))
+            if not connection.is_reading or seen != request:
                 since = now
-            self._reading[connection] = (id(cycle), since)
-            if is_reading and now - since > self._slowest and connection.transport:
+            self._reading[connection] = (request, since)
+            if connection.is_reading and now - since > self._slowest:
                 connection.transport.close()
 
 
-def _config(app: ASGIApp) -> uvicorn.Config:
+def _config(app: RequestManners) -> uvicorn.Config:
     return uvicorn.Config(
         app,
-        http="httptools",
+        http=LaneProtocol,
+        ws="none",
         lifespan="off",  # what lives as long as the server is opened around it, so that it can refuse in one line
         log_config=None,
         access_log=False,  # the middleware writes its own
