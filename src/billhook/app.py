@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import cache, partial
 from typing import Any
 
 from fastapi import FastAPI
@@ -52,7 +53,7 @@ def build_framework(auth: Auth, metrics: Metrics, issue_token: Lane) -> Starlett
     api, prefix = build_api(), auth.settings.path_prefix
     app = Starlette(routes=prefixed(prefix, routes(api, issue_token)), exception_handlers=HANDLERS)
     app.router.redirect_slashes = False  # a redirected POST would carry its secrets twice over the wire
-    app.state.openapi = describe(api, prefix)
+    app.state.openapi = cache(partial(describe, api, prefix))  # made when first asked for: it takes a while
     for part in (app, api):
         part.state.db, part.state.metrics, part.state.auth = auth.db, metrics, auth
     return app

@@ -31,7 +31,7 @@ def test_an_ipv6_neighbourhood_counts_as_one_address() -> None:
     assert limits.fail("2001:db8:0:1::1", "x", now=0.0) == 0
 
 
-@given(moments=st.lists(st.floats(min_value=0, max_value=2000), max_size=80).map(sorted), limit=st.integers(1, 20))
+@given(moments=st.lists(st.integers(0, 2000).map(float), max_size=80).map(sorted), limit=st.integers(1, 20))
 def test_no_window_ever_holds_more_than_its_limit(moments: list[float], limit: int) -> None:
     window, allowed = FailureWindow(limit), []
     for now in moments:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.cli.conftest import Billhook
+from tests.support import on_postgres
 
 
 def examine(billhook: Billhook) -> tuple[int, dict[str, Any]]:
@@ -50,7 +51,17 @@ def test_the_first_problem_ends_the_examination(untouched: Billhook, monkeypatch
     assert "hunter2" not in str(findings)
 
 
-def test_an_empty_database_is_a_problem_with_its_remedy(untouched: Billhook) -> None:
+def test_a_folder_where_nothing_has_started_yet_is_no_problem(untouched: Billhook) -> None:
+    status, findings = examine(untouched)
+    assert status == 0
+    assert findings["schema"]["message"] == "empty: whoever comes first makes it"
+
+
+@on_postgres
+def test_an_empty_postgres_is_a_problem_with_its_remedy(
+    untouched: Billhook, empty_location: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BILLHOOK_DATABASE_URL", empty_location)
     status, findings = examine(untouched)
     assert status == 1
     assert "run `billhook migrate`" in findings["schema"]["message"]

@@ -20,11 +20,11 @@ POLICY = "default-src 'none'; style-src 'self'; frame-ancestors 'none'; base-uri
 
 
 async def openapi(request: Request) -> Response:
-    return json_response(request.app.state.openapi)
+    return json_response(request.app.state.openapi())
 
 
 async def page(request: Request) -> Response:
-    document = request.app.state.openapi
+    document = request.app.state.openapi()
     html = TEMPLATES.get_template("docs.html").render(
         info=document["info"], operations=operations(document), schemas=document["components"]["schemas"]
     )
