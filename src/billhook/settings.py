@@ -1,5 +1,6 @@
 """Every setting with its default and its meaning; the only reader of the environment."""
 
+import re
 from functools import cached_property
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
@@ -30,6 +31,8 @@ def parse_base_url(text: object) -> object:
         raise ValueError("must be an http or https URL with a host, such as https://billhook.example.com")
     if parts.query or parts.fragment or parts.username:
         raise ValueError("must have no query, no fragment and no user name")
+    if not re.fullmatch(r"[A-Za-z0-9._~/-]*", parts.path):
+        raise ValueError("must have a path of letters, digits and ._~- only")
     return text.strip().rstrip("/")
 
 

@@ -196,3 +196,22 @@ async def test_the_audit_trail_names_the_client_that_called(
     async with installation.db.reading() as tx:
         (entry,) = await read_trail(tx, subject=made["client_id"])
     assert (entry.actor, entry.action) == (f"client:{robot.client.id}", "client.created")
+
+
+@pytest.mark.parametrize("client_id", ["%00", "cli_%00", "x", "%F0%9F%94%91", "a" * 5000, "cli_" + "0" * 26])
+async def test_an_id_that_cannot_be_one_is_absent(http: httpx.AsyncClient, headers: Headers, client_id: str) -> None:
+    path = f"/api/v1/clients/{client_id}"
+    answers = [
+        await http.get(path, headers=headers),
+        await http.delete(path, headers=headers),
+        await http.post(f"{path}/rotate", headers=headers),
+        await http.delete(f"{path}/secrets/%00", headers=headers),
+    ]
+    assert [(answer.status_code, answer.json()["code"]) for answer in answers] == [(404, "client/not-found")] * 4
+
+
+@pytest.mark.parametrize("cursor", ["%00", "x", "%F0%9F%94%91"])
+async def test_a_cursor_that_cannot_be_one_is_named(http: httpx.AsyncClient, headers: Headers, cursor: str) -> None:
+    answer = await http.get(f"/api/v1/clients?cursor={cursor}", headers=headers)
+    assert answer.status_code == 400
+    assert answer.json()["errors"][0]["field"] == "cursor"

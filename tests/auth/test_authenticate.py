@@ -93,3 +93,26 @@ async def test_a_missing_scope_is_forbidden_and_named(
     assert (answer.status_code, answer.json()["code"]) == (403, "authorization/forbidden")
     assert "clients:read" in answer.json()["message"]
     assert answer.headers["www-authenticate"] == 'Bearer error="insufficient_scope", scope="clients:read"'
+
+
+async def test_a_scope_that_was_taken_away_is_gone_from_older_tokens_too(
+    http: httpx.AsyncClient, robot: Registered, headers: dict[str, str], installation: Installation, auth: Auth
+) -> None:
+    async with installation.db.transaction() as tx:
+        less = {"scopes": ("groups:write", "clients:write")}
+        await manage.change(tx, robot.client.id, less, author=OPERATOR, now=datetime.now(UTC))
+    await auth.registry.refresh()
+    assert (await http.get("/api/v1/clients", headers=headers)).status_code == 403
+    me = (await http.get("/api/v1/me", headers=headers)).json()["data"]
+    assert me["scope"] == "clients:write groups:write"
+    back = {"scope": "clients:read clients:write"}
+    assert (await http.patch(f"/api/v1/clients/{robot.client.id}", json=back, headers=headers)).status_code == 403
+
+
+async def test_a_token_of_a_process_that_knows_of_a_later_revocation_counts(
+    http: httpx.AsyncClient, robot: Registered, auth: Auth
+) -> None:
+    now = int(time.time())
+    claims = Claims(robot.client.id, robot.client.organization_id, "clients:read", now, now + 60, "0" * 32, epoch=1)
+    token = auth.registry.sign(payload_of(claims, issuer=BASE_URL), time.time()).decode()
+    assert (await http.get("/api/v1/me", headers=bearer(token))).status_code == 200

@@ -102,6 +102,7 @@ async def test_a_bad_body_gets_400_that_names_what_is_wrong(http: httpx.AsyncCli
     assert answer.status_code == 400
     assert answer.json()["code"] == INVALID
     assert named in answer.json()["message"]
+    assert answer.json().keys() == {"code", "message"}
     assert answer.headers["cache-control"] == "no-store"
 
 

@@ -1,21 +1,24 @@
 """What one can do with clients: each a transaction, an audit entry and a step of the change feed."""
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from sqlalchemy import select
+from sqlalchemy import insert, select
 
 from billhook.accounts.audit import Actor, read_trail
 from billhook.accounts.installation import Installation
-from billhook.auth import manage
+from billhook.auth import manage, store
+from billhook.auth.activity import Activity
 from billhook.auth.manage import Author, ClientSpec
 from billhook.auth.model import GRACES, Client, ClientState
 from billhook.auth.store import client_secrets, list_clients
 from billhook.errors import ClientConflict, ClientNotFound, Forbidden, InvalidParameters
 from billhook.storage import feed
 from billhook.storage.database import Transaction
+from billhook.storage.ids import new_id
 from tests.support import OPERATOR, Registered, another_organization, register
 
 NOW = datetime(2026, 6, 1, 12, tzinfo=UTC)
@@ -193,3 +196,22 @@ async def test_a_failed_change_leaves_nothing_behind(installation: Installation)
         )
     async with installation.db.reading() as tx:
         assert await list_clients(tx, None) == []
+
+
+async def test_more_clients_than_a_statement_takes_parameters_can_be_listed(installation: Installation) -> None:
+    first = await register(installation)
+    row = store.client_row(first.client) | {"version": 0}
+    async with installation.db.transaction() as tx:
+        await tx.execute(insert(store.clients), [row | {"id": new_id("cli")} for _ in range(33_000)])
+        found = await list_clients(tx, None)
+    assert len(found) == 33_001
+    assert [len(client.secrets) for client in found if client.id == first.client.id] == [1]
+
+
+async def test_a_revocation_and_the_noting_of_uses_do_not_stop_each_other(installation: Installation) -> None:
+    made = await register(installation)
+    for turn in range(20):
+        tallies = Activity()
+        tallies.issued(made.client.id, made.secret.id, address="192.0.2.1", now=NOW.timestamp() + turn)
+        rotation = rotate(installation, made.client.id, "7d", now=datetime.now(UTC))
+        made, _ = await asyncio.gather(rotation, tallies.flush(installation.db))

@@ -59,6 +59,7 @@ async def test_a_bad_request_gets_rfc_6749s_error_and_ours(
     assert (answer.status_code, answer.json()["error"]) == (status, error)
     assert answer.json()["code"] == "bad-request/invalid-parameters"
     assert answer.json()["message"] == answer.json()["error_description"]
+    assert answer.json().keys() == {"error", "error_description", "code", "message"}
 
 
 FORM = {"Content-Type": "application/x-www-form-urlencoded"}

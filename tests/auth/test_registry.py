@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from sqlalchemy import delete, update
 
 from billhook.accounts.installation import Installation, open_installation
 from billhook.auth import manage, registry
@@ -12,8 +13,10 @@ from billhook.auth.context import Auth
 from billhook.auth.keystore import keep_rotating
 from billhook.auth.registry import Registry
 from billhook.auth.revoked import revoke_token
+from billhook.auth.store import client_secrets, clients
 from billhook.errors import Unavailable
 from billhook.settings import Settings
+from billhook.storage import feed
 from tests.support import OPERATOR, register, until
 
 
@@ -58,8 +61,8 @@ async def test_more_clients_than_fit_a_page_are_all_known(
 async def test_a_revoked_token_is_known(known: Registry, another_process: Installation) -> None:
     expires_at = datetime.now(UTC) + timedelta(hours=1)
     async with another_process.db.transaction() as tx:
-        await revoke_token(tx, "token-id", expires_at=expires_at)
-        await revoke_token(tx, "token-id", expires_at=expires_at)
+        await revoke_token(tx, "token-id", expires_at=expires_at, actor=OPERATOR.actor, now=datetime.now(UTC))
+        await revoke_token(tx, "token-id", expires_at=expires_at, actor=OPERATOR.actor, now=datetime.now(UTC))
     await known.refresh()
     assert known.revoked == {"token-id": expires_at.timestamp()}
 
@@ -69,7 +72,9 @@ async def test_what_the_database_forgets_is_forgotten_here(known: Registry, inst
     made = await register(installation)
     async with installation.db.transaction() as tx:
         await manage.revoke(tx, made.client.id, author=OPERATOR, now=now - timedelta(days=31))
-        await revoke_token(tx, "token-id", expires_at=now - timedelta(seconds=1))
+        await revoke_token(
+            tx, "token-id", expires_at=now - timedelta(seconds=1), actor=OPERATOR.actor, now=datetime.now(UTC)
+        )
     await known.refresh()
     known.forget_expired(now, kept=timedelta(days=30))
     assert known.secrets == {}
@@ -107,3 +112,15 @@ async def test_the_next_key_signs_from_its_moment_on(known: Registry, installati
     await known.refresh()
     first, second = (known.sign(b"{}", moment.timestamp()).split(b".")[0] for moment in (now, later))
     assert first != second
+
+
+async def test_an_older_database_that_was_put_back_is_read_anew(known: Registry, installation: Installation) -> None:
+    made = await register(installation)
+    await known.refresh()
+    async with installation.db.transaction() as tx:
+        await tx.execute(delete(client_secrets))
+        await tx.execute(delete(clients))
+        await tx.execute(update(feed.feed).values(version=0))
+    await known.refresh()
+    assert made.client.id not in known.clients
+    assert known.secrets == {}

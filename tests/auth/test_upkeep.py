@@ -46,8 +46,8 @@ async def test_what_is_old_is_forgotten(installation: Installation, auth: Auth) 
     made = await register(installation)
     async with installation.db.transaction() as tx:
         await manage.revoke(tx, made.client.id, author=OPERATOR, now=now - SECRETS_KEPT - timedelta(days=1))
-        await revoke_token(tx, "old", expires_at=now - timedelta(days=1))
-        await revoke_token(tx, "new", expires_at=now + timedelta(days=1))
+        await revoke_token(tx, "old", expires_at=now - timedelta(days=1), actor=OPERATOR.actor, now=datetime.now(UTC))
+        await revoke_token(tx, "new", expires_at=now + timedelta(days=1), actor=OPERATOR.actor, now=datetime.now(UTC))
     await purge(auth, now=now)
     async with installation.db.reading() as tx:
         assert (await tx.execute(select(client_secrets.c.id))).all() == []

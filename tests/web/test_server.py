@@ -1,6 +1,7 @@
 """The HTTP server: its patience with slow clients, and how it ends."""
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
@@ -25,6 +26,9 @@ class Running:
 
     async def is_receiving(self) -> bool:
         return [type(connection._lane) for connection in self.connections] == [TokenEndpoint]
+
+    async def is_arriving(self) -> bool:
+        return [connection.is_arriving for connection in self.connections] == [True]
 
     async def is_stopping(self) -> bool:
         return [connection._is_stopping for connection in self.connections] == [True]
@@ -114,6 +118,50 @@ async def test_a_request_that_is_still_arriving_is_answered_before_the_end(runni
     answer = await read_to_the_end(reader)
     assert b" 400 " in answer
     assert b"connection: close" in answer
+    writer.close()
+
+
+@on_one_engine
+async def test_a_client_that_begins_another_request_and_stops_is_hung_up_on(running: Running) -> None:
+    reader, writer = await asyncio.open_connection("127.0.0.1", running.port)
+    writer.write(WHOLE["through a lane"][0])
+    await reader.readuntil(b"}")
+    writer.write(b"G")
+    await until(running.is_arriving)
+    running.server.hang_up_on_the_slow(now=0.0)
+    running.server.hang_up_on_the_slow(now=2 * FOREVER)
+    assert await read_to_the_end(reader) == b""
+    writer.close()
+
+
+@pytest.mark.parametrize(
+    "garbage", [b"no http\r\n\r\n", b"GET /x HTTP/1.1\r\nX-A: " + b"a" * 1_000_000], ids=["no", "big"]
+)
+@on_one_engine
+async def test_what_is_no_http_is_refused_like_everything_else(running: Running, garbage: bytes) -> None:
+    reader, writer = await asyncio.open_connection("127.0.0.1", running.port)
+    writer.write(garbage)
+    head, _, body = (await reader.readuntil(b"}")).partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 400 ")
+    assert b"x-request-id: " in head
+    assert json.loads(body)["code"] == "bad-request/invalid-parameters"
+    writer.close()
+
+
+@on_one_engine
+async def test_one_packet_of_requests_leaves_one_keep_alive_timer(running: Running) -> None:
+    reader, writer = await asyncio.open_connection("127.0.0.1", running.port)
+    request, _ = WHOLE["through a lane"]
+    writer.write(request * 3)
+    for _ in range(3):
+        await reader.readuntil(b"}")
+    (connection,) = running.connections
+    timer = connection.timeout_keep_alive_task
+    assert timer is not None
+    writer.write(request)
+    await reader.readuntil(b"}")
+    assert timer.cancelled()
+    assert await running.connected()
     writer.close()
 
 

@@ -52,6 +52,8 @@ async def read_trail(tx: Transaction, *, subject: str | None = None, limit: int 
     """The newest entries first."""
     query = select(audit).order_by(audit.c.id.desc()).limit(limit)
     if subject is not None:
+        if not subject.isascii() or not subject.isprintable():
+            return []
         query = query.where(audit.c.subject == subject)
     rows = await tx.execute(query)
     return [Entry(row.at, row.actor, row.action, row.subject, json.loads(row.detail)) for row in rows]

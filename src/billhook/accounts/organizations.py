@@ -7,7 +7,7 @@ from sqlalchemy import Column, Row, Table, Text, insert, select
 
 from billhook.errors import Refusal
 from billhook.storage.database import Transaction
-from billhook.storage.ids import new_id
+from billhook.storage.ids import is_id, new_id
 from billhook.storage.text import plain_text
 from billhook.storage.types import Moment, metadata
 
@@ -45,7 +45,8 @@ async def find_organization(tx: Transaction, organization_id: str | None) -> Org
     query = select(organizations).order_by(organizations.c.id).limit(1)
     if organization_id is not None:
         query = query.where(organizations.c.id == organization_id)
-    row = (await tx.execute(query)).one_or_none()
+    can_be = organization_id is None or is_id(organization_id)
+    row = (await tx.execute(query)).one_or_none() if can_be else None
     if row is None:
         raise Refusal(f"there is no organization {organization_id}")
     return _organization(row)

@@ -102,7 +102,7 @@ async def _mark_used(tx: Transaction, used: dict[str, Use]) -> None:
     secrets = [_use(secret_id, at, address) for secret_id, (at, address, _) in sorted(used.items())]
     latest = {client_id: (at, address) for at, address, client_id in sorted(used.values())}
     owners = [_use(client_id, at, address) for client_id, (at, address) in sorted(latest.items())]
-    for table, uses in ((client_secrets, secrets), (clients, owners)):
+    for table, uses in ((clients, owners), (client_secrets, secrets)):  # the client first, as whoever changes one does
         is_later = or_(table.c.last_used_at.is_(None), table.c.last_used_at < bindparam("at"))
         marked = update(table).where(table.c.id == bindparam("used_id"), is_later)
         await tx.execute(marked.values(last_used_at=bindparam("at"), last_used_address=bindparam("address")), uses)

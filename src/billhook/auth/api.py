@@ -12,6 +12,8 @@ from billhook.auth.bodies import ClientChanges, NewClient, Rotation
 from billhook.auth.context import auth_of
 from billhook.auth.manage import ClientSpec
 from billhook.auth.views import ClientView, ListEnvelope, Me, NewClientView, client_view, new_client_view
+from billhook.errors import InvalidParameters
+from billhook.storage.ids import is_id
 from billhook.web.documents import Envelope, Meta, errors
 from billhook.web.routes import BoundedRoute
 
@@ -34,6 +36,8 @@ async def list_clients(
     limit: Annotated[int, Query(ge=1, le=100)] = 50,
     cursor: Annotated[str | None, Query(max_length=64, description="`next_cursor` of the page before.")] = None,
 ) -> ListEnvelope:
+    if cursor is not None and not is_id(cursor):
+        raise InvalidParameters.of("cursor", "must be the next_cursor of the page before")
     async with auth_of(request).db.reading() as tx:
         found = await store.list_clients(tx, caller.organization_id, after=cursor, limit=limit + 1)
     page = found[:limit]

@@ -60,7 +60,7 @@ class Issuer:
     def _refuse(self, client_id: str, reason: Refused, *, address: str, now: float, challenge: str) -> None:
         if reason is not Refused.UNKNOWN:
             self._activity.refused(client_id, reason, address=address, now=now)
-        wait = self._throttle.fail(address, client_id, now)
+        wait = self._throttle.fail(address, client_id, time.monotonic())
         self._outcomes.add("rate-limited" if wait > 0 else reason)
         if wait > 0:
             raise RateLimited(retry_after_seconds=math.ceil(wait))

@@ -69,8 +69,11 @@ def _state(key: Key, successor: Key | None, now: datetime) -> KeyState:
 
 
 def signer(keys: Sequence[Key], now: datetime) -> Key | None:
+    """The active key. Before any is active, by a clock that is behind its maker's, the first one there is."""
     found = states(keys, now)
-    return next((key for key in keys if found[key.kid] is KeyState.ACTIVE), None)
+    active = (key for key in keys if found[key.kid] is KeyState.ACTIVE)
+    waiting = (key for key in keys if found[key.kid] is KeyState.NEXT)
+    return next(active, None) or min(waiting, key=lambda key: key.active_from, default=None)
 
 
 def published(keys: Sequence[Key], now: datetime) -> list[Key]:

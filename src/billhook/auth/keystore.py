@@ -47,7 +47,9 @@ async def keep_rotating(db: Database, vault: Vault, keys: list[Key], *, now: dat
         await feed.advance(tx)
         seen = await load_keys(tx, vault)
         if active_from := successor_due(seen, now):
-            await _insert(tx, vault, new_key(now=now, active_from=active_from))
+            key = new_key(now=now, active_from=active_from)
+            await _insert(tx, vault, key)
+            await note(tx, Actor("system"), "key.announced", subject=key.kid, now=now)
         await _forget(tx, [kid for kid, state in states(seen, now).items() if state is KeyState.DROPPED])
     return True
 

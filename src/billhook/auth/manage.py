@@ -96,12 +96,12 @@ async def rotate(
     version = await feed.advance(tx)
     client = await _get_active(tx, client_id, author)
     author.must_hold(client.scopes)
+    await store.change_client(tx, client_id, {}, version=version)
     live = [secret for secret in client.secrets if secret.is_live(now)]
     await store.end_secrets(tx, [secret.id for secret in live[:-1]], at=now)
     for newest in live[-1:]:
         await store.end_secrets(tx, [newest.id], at=min(now + grace, newest.ends_at or now + grace))
     added = await _add_secret(tx, vault, client_id, now=now)
-    await store.change_client(tx, client_id, {}, version=version)
     await _note(tx, author, client, "client.rotated", now=now, secret=added.id, grace_seconds=grace.total_seconds())
     return await _get(tx, client_id, author), added
 
@@ -128,8 +128,8 @@ async def revoke_secret(tx: Transaction, client_id: str, secret_id: str, *, auth
         raise ClientNotFound("the client has no such live secret")
     if len(live) == 1:
         raise ClientConflict("this is the client's last secret; rotate it, or revoke the client")
-    await store.end_secrets(tx, [secret_id], at=now)
     await store.change_client(tx, client_id, {}, version=version)
+    await store.end_secrets(tx, [secret_id], at=now)
     await _note(tx, author, client, "client.secret-revoked", now=now, secret=secret_id)
     return await _get(tx, client_id, author)
 

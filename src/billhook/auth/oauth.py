@@ -10,6 +10,7 @@ from urllib.parse import parse_qsl, unquote_plus
 from starlette.requests import Request
 from starlette.responses import Response
 
+from billhook.accounts.audit import Actor
 from billhook.auth.authenticate import check_token
 from billhook.auth.context import Auth, address_of, auth_of
 from billhook.auth.credentials import Verdict
@@ -93,8 +94,10 @@ async def revoke(request: Request) -> Response:
     auth = auth_of(request)
     claims = _readable(auth, _token_field(form))
     if claims is not None and claims.client_id == verdict.client.id:
+        expires_at = datetime.fromtimestamp(claims.expires_at, UTC)
+        actor = Actor(f"client:{claims.client_id}", claims.organization_id)
         async with auth.db.transaction() as tx:
-            await revoke_token(tx, claims.jti, expires_at=datetime.fromtimestamp(claims.expires_at, UTC))
+            await revoke_token(tx, claims.jti, expires_at=expires_at, actor=actor, now=datetime.now(UTC))
         await auth.registry.refresh()
     return Response(status_code=200, headers=NEVER_STORED)
 

@@ -77,6 +77,8 @@ class Registry:
             asked_at = time.monotonic()
             async with self._db.reading() as tx:
                 version = await feed.current(tx)
+                if version < self._version:
+                    self._forget_all()  # an older database was put back
                 if version != self._version:
                     await self._learn(tx)
             self._version, self._fresh_at = version, asked_at
@@ -111,6 +113,10 @@ class Registry:
             raise Unavailable(detail="there is no signing key yet")
         upcoming = [other.active_from.timestamp() for other in self.keys if other.active_from > moment]
         return signer_of(key), min(upcoming, default=float("inf"))
+
+    def _forget_all(self) -> None:
+        self._version = -1
+        self.clients, self.secrets, self.revoked = {}, {}, {}
 
     async def _learn(self, tx: Transaction) -> None:
         """Read all rows stamped after what is known. Secrets come first: one without its client cannot be used."""

@@ -25,6 +25,7 @@ from sqlalchemy import (
 from billhook.auth.model import Client, ClientState, Secret
 from billhook.auth.secret import NewSecret
 from billhook.storage.database import Transaction
+from billhook.storage.ids import is_id
 from billhook.storage.types import Moment, metadata
 
 clients = Table(
@@ -76,6 +77,8 @@ async def insert_secret(tx: Transaction, client_id: str, secret: NewSecret, *, d
 
 async def find_client(tx: Transaction, client_id: str, organization_id: str | None) -> Client | None:
     """None as well when it belongs to another organization. The operator's command line passes no organization."""
+    if not is_id(client_id):
+        return None
     query = select(clients).where(clients.c.id == client_id)
     if organization_id is not None:
         query = query.where(clients.c.organization_id == organization_id)
@@ -128,9 +131,10 @@ def client_row(client: Client) -> dict[str, Any]:
 async def _with_secrets(tx: Transaction, query: Select[Any]) -> list[Client]:
     rows = (await tx.execute(query)).all()
     secrets: dict[str, list[Secret]] = {row.id: [] for row in rows}
-    wanted = select(client_secrets).where(client_secrets.c.client_id.in_(secrets)).order_by(client_secrets.c.created_at)
-    for row in await tx.execute(wanted):
-        secrets[row.client_id].append(_secret(row))
+    theirs = client_secrets.c.client_id.in_(query.with_only_columns(clients.c.id))
+    for row in await tx.execute(select(client_secrets).where(theirs).order_by(client_secrets.c.created_at)):
+        if row.client_id in secrets:
+            secrets[row.client_id].append(_secret(row))
     return [_client(row, secrets[row.id]) for row in rows]
 
 

@@ -1,6 +1,6 @@
 """How often somebody may fail. Pure: the clock is an argument, and memory is bounded."""
 
-from collections import OrderedDict, deque
+from collections import OrderedDict
 from collections.abc import Hashable
 from dataclasses import dataclass, field
 from hashlib import blake2b
@@ -10,7 +10,7 @@ from billhook.web.requests import parse_address
 WINDOW_SECONDS = 300.0
 FAILURES_PER_PAIR = 10  # of one client id from one address
 FAILURES_PER_ADDRESS = 30
-MOST_KEYS = 100_000  # some 30 MB at worst; beyond it the one that failed longest ago is forgotten
+MOST_KEYS = 20_000  # some 25 MB at worst; beyond it the one that failed longest ago is forgotten
 
 
 @dataclass
@@ -18,17 +18,17 @@ class FailureWindow:
     """A moving window of moments for each key."""
 
     limit: int
-    moments: OrderedDict[Hashable, deque[float]] = field(default_factory=OrderedDict)
+    moments: OrderedDict[Hashable, list[float]] = field(default_factory=OrderedDict)
 
     def wait_seconds(self, key: Hashable, now: float) -> float:
         """How long until a failure of `key` fits into the window again; 0 when it fits now."""
-        seen = self.moments.get(key, deque())
+        seen = self.moments.get(key, [])
         while seen and seen[0] <= now - WINDOW_SECONDS:
-            seen.popleft()
+            seen.pop(0)
         return seen[0] + WINDOW_SECONDS - now if len(seen) >= self.limit else 0.0
 
     def add(self, key: Hashable, now: float) -> None:
-        self.moments.setdefault(key, deque()).append(now)
+        self.moments.setdefault(key, []).append(now)
         self.moments.move_to_end(key)
         if len(self.moments) > MOST_KEYS:
             self.moments.popitem(last=False)

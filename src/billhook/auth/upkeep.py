@@ -13,10 +13,12 @@ from billhook.auth.keystore import keep_rotating
 from billhook.auth.revoked import purge_revoked
 from billhook.auth.store import purge_secrets
 from billhook.errors import BillhookError
+from billhook.storage.database import Transaction
 
 POLL_SECONDS = 0.4  # a change must be felt everywhere within a second
 FLUSH_SECONDS = 1.0
 ROTATION_SECONDS = 60.0
+LAST_FLUSH_SECONDS = 10.0  # a database that hangs must not keep the process from ending
 PURGE_SECONDS = 600.0
 PURGE_ROWS = 1000  # at a time, so that no delete holds the writer for long
 SECRETS_KEPT = timedelta(days=30)  # after their end, so that a late use of one can be named
@@ -43,7 +45,8 @@ async def keep_up(auth: Auth) -> AsyncIterator[None]:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        await _attempt("write tallies", lambda: auth.activity.flush(auth.db))
+        last_flush = asyncio.create_task(_attempt("write tallies", lambda: auth.activity.flush(auth.db)))
+        await asyncio.wait([last_flush], timeout=LAST_FLUSH_SECONDS)
 
 
 async def rotate_keys(auth: Auth) -> None:
@@ -53,13 +56,17 @@ async def rotate_keys(auth: Auth) -> None:
 
 
 async def purge(auth: Auth, *, now: datetime) -> None:
-    """One bounded delete a table, each in its own transaction."""
-    async with auth.db.transaction() as tx:
-        await purge_token_requests(tx, now=now, limit=PURGE_ROWS)
-    async with auth.db.transaction() as tx:
-        await purge_revoked(tx, now=now, limit=PURGE_ROWS)
-    async with auth.db.transaction() as tx:
-        await purge_secrets(tx, ended_before=now - SECRETS_KEPT, limit=PURGE_ROWS)
+    """Forget what is old, in bounded deletes with a transaction each, for as long as there is anything."""
+    purges: list[Callable[[Transaction], Awaitable[int]]] = [
+        lambda tx: purge_token_requests(tx, now=now, limit=PURGE_ROWS),
+        lambda tx: purge_revoked(tx, now=now, limit=PURGE_ROWS),
+        lambda tx: purge_secrets(tx, ended_before=now - SECRETS_KEPT, limit=PURGE_ROWS),
+    ]
+    for forget in purges:
+        purged = PURGE_ROWS
+        while purged >= PURGE_ROWS:
+            async with auth.db.transaction() as tx:
+                purged = await forget(tx)
     auth.registry.forget_expired(now, kept=SECRETS_KEPT)
 
 

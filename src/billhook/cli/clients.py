@@ -56,7 +56,10 @@ def create(
 
 
 @app.command("list")
-def list_clients(organization: Organization = None, as_json: Json = False) -> None:
+def list_clients(
+    organization: Annotated[str | None, typer.Option(metavar="ID", help="Only of this organization.")] = None,
+    as_json: Json = False,
+) -> None:
     """All clients, the newest first."""
 
     async def work(installation: Installation) -> list[Client]:

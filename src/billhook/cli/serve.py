@@ -20,6 +20,8 @@ from billhook.storage.database import open_database
 from billhook.storage.migrate import migrate as migrate_schema
 from billhook.web.server import Server, listen
 
+MIGRATION_SECONDS = 3600.0  # one statement of a migration may take long on a large table
+
 Host = Annotated[str | None, typer.Option(help="Address to listen on. Default: BILLHOOK_HOST, 127.0.0.1.")]
 Port = Annotated[
     int | None, typer.Option(min=0, max=65535, help="Port; 0 takes a free one. Default: BILLHOOK_PORT, 8080.")
@@ -41,7 +43,7 @@ def migrate(as_json: Json = False) -> None:
     settings = read_settings()
 
     async def work() -> tuple[str | None, str]:
-        db = open_database(settings.database_location)
+        db = open_database(settings.database_location, command_seconds=MIGRATION_SECONDS)
         try:
             return await migrate_schema(db)
         finally:
@@ -80,6 +82,7 @@ def _engine(is_sqlite: bool) -> str:
 def _listen(host: str, port: int) -> socket.socket:
     try:
         return listen(host, port)
-    except OSError as error:
-        reason = "it is in use" if error.errno == errno.EADDRINUSE else error.strerror
+    except (OSError, UnicodeError) as error:
+        is_taken = isinstance(error, OSError) and error.errno == errno.EADDRINUSE
+        reason = "it is in use" if is_taken else getattr(error, "strerror", None) or "no such address"
         raise Refusal(f"cannot listen on {host} port {port}: {reason}") from None

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 import asyncpg
 from sqlalchemy import URL, event, text
@@ -23,8 +22,10 @@ Transaction = AsyncConnection
 
 BUSY = timedelta(seconds=10)  # how long a SQLite writer waits for another process's commit
 POOL_WAIT = timedelta(seconds=10)  # a request that waits longer for a connection is told 503
+PING_SECONDS = 2.0
+COMMAND_SECONDS = 10.0  # a PostgreSQL that takes longer for one statement is taken for away
 READERS = 4  # SQLite reads never wait for the writer (WAL), so a few suffice
-PASSING_STATES = {"08", "53", "57", "58"}  # PostgreSQL: connection, resources, operator intervention, system
+PASSING_STATES = {"08", "40", "53", "57", "58"}  # PostgreSQL: connection, deadlock, resources, operator, system
 PASSING_NUMBERS = {5, 6, 7, 8, 9, 10, 11, 13, 14, 15, 26}  # SQLite: busy, locked, out of memory … full … not a database
 POOL = 10  # PostgreSQL connections a process keeps; its default server limit is 100
 
@@ -44,6 +45,17 @@ class Database:
         return _begin(self.reader)
 
     async def ping(self) -> None:
+        """Unavailable when the database does not answer soon, also when it just says nothing."""
+        asking = asyncio.create_task(self._ask())
+        done, _ = await asyncio.wait([asking], timeout=PING_SECONDS)
+        if not done:
+            asking.add_done_callback(
+                lambda late: late.cancelled() or late.exception()
+            )  # whatever it says, it says it too late
+            raise Unavailable(detail=f"database: no answer within {PING_SECONDS} s")
+        await asking
+
+    async def _ask(self) -> None:
         async with self.reading() as tx:
             # SQLite answers a bare SELECT 1 without a look at its file
             await tx.execute(text("SELECT count(*) FROM sqlite_schema" if self.is_sqlite else "SELECT 1"))
@@ -53,13 +65,13 @@ class Database:
         await self.reader.dispose()
 
 
-def open_database(location: str) -> Database:
+def open_database(location: str, *, command_seconds: float = COMMAND_SECONDS) -> Database:
     """`sqlite:///file` or `postgresql://…`; no connection is made yet."""
-    scheme = urlsplit(location).scheme.split("+")[0]
+    scheme = location.partition(":")[0].split("+")[0]
     if scheme == "sqlite":
-        return _open_sqlite(location.split("://", 1)[1].removeprefix("/"))
+        return _open_sqlite(location.partition("://")[2].removeprefix("/"))
     if scheme in ("postgresql", "postgres"):
-        return _open_postgres("postgresql://" + location.split("://", 1)[1])
+        return _open_postgres("postgresql://" + location.partition("://")[2], command_seconds)
     raise Refusal("BILLHOOK_DATABASE_URL must begin with sqlite:/// or postgresql://")
 
 
@@ -102,11 +114,11 @@ def _sqlite_engine(path: str, *, connections: int, begin: str) -> AsyncEngine:
     return engine
 
 
-def _open_postgres(dsn: str) -> Database:
+def _open_postgres(dsn: str, command_seconds: float) -> Database:
     async def connect(*_args: object, **_options: object) -> Any:
         # asyncpg reads the address itself, so sslmode, service files and socket folders work as in psql.
         try:
-            return await asyncpg.connect(dsn, timeout=5, command_timeout=60)
+            return await asyncpg.connect(dsn, timeout=5, command_timeout=command_seconds)
         except (ValueError, asyncpg.ClientConfigurationError):
             raise Refusal("BILLHOOK_DATABASE_URL cannot be read as the address of a PostgreSQL database") from None
 

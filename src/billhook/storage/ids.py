@@ -1,5 +1,6 @@
 """Ids: a prefix that says what it names, then 26 characters that sort by the moment they were made."""
 
+import re
 import secrets
 import time
 
@@ -7,6 +8,8 @@ ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"  # Crockford's base 32, in ASCII o
 RANDOM_BITS = 80
 STEP_BITS = 40  # of the step between two ids of one millisecond, so that one does not tell the next
 LENGTH = 26  # 48 bits of milliseconds and 80 random bits, 5 bits a character
+
+FORM = re.compile(r"[a-z]{3}_[0-9a-z]{26}")
 
 _latest = 0
 
@@ -17,6 +20,11 @@ def new_id(prefix: str) -> str:
     fresh = (time.time_ns() // 1_000_000) << RANDOM_BITS | secrets.randbits(RANDOM_BITS)
     _latest = fresh if fresh > _latest else _latest + 1 + secrets.randbits(STEP_BITS)
     return f"{prefix}_{_spell(_latest)}"
+
+
+def is_id(text: str) -> bool:
+    """Whether it can be an id at all. What cannot is not asked for: some of it the database would choke on."""
+    return FORM.fullmatch(text) is not None
 
 
 def _spell(number: int) -> str:

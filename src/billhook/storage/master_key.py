@@ -32,9 +32,19 @@ def create_master_key(path: Path) -> str:
         with suppress(FileExistsError):
             os.link(draft, path)
         draft.unlink()
+        _keep(path.parent)
         return path.read_text().strip()
     except OSError as error:
         raise Refusal(f"cannot make the master key {path}: {error.strerror}") from None
+
+
+def _keep(folder: Path) -> None:
+    """A new name in a folder survives a power cut only after this; without its key a database is lost."""
+    opened = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(opened)
+    finally:
+        os.close(opened)
 
 
 def _write(path: Path, text: str) -> None:

@@ -6,6 +6,7 @@ requests are noted as they are, and a twentieth of a second's worth of them is s
 
 import asyncio
 import sys
+from contextlib import suppress
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import NamedTuple
@@ -46,8 +47,9 @@ class AccessLog:
     def flush(self) -> None:
         """Also called at a clean stop, so that the last requests are not missing."""
         lines, self._waiting = self._waiting, []
-        if lines:
-            self._write(lines)
+        with suppress(OSError):  # a full disk under the log is no reason to refuse requests
+            if lines:
+                self._write(lines)
 
 
 def _write_json(lines: list[Line]) -> None:

@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from billhook.errors import BillhookError
+from billhook.errors import BillhookError, InvalidParameters
 from billhook.log import REQUEST_ID
 from billhook.web.access import AccessLog, Line
 from billhook.web.metrics import Metrics
@@ -19,8 +19,10 @@ from billhook.web.problems import answer
 from billhook.web.requests import read_body
 
 METHODS = {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"}
-GIVEN_ID = re.compile(rb"[0-9A-Za-z._-]{8,64}")  # an id that a proxy or caller brings along is kept, if it is harmless
-QUIET = {"/healthz", "/readyz", "/metrics"}  # asked every few seconds by machines; logged only when they fail
+GIVEN_ID = re.compile(
+    rb"[0-9A-Za-z._-]{8,48}"
+)  # an id that a caller brings along is kept, if it is harmless; a secret is longer
+QUIET = ("/healthz", "/readyz", "/metrics")  # asked every few seconds by machines; logged only when they fail
 
 log = structlog.get_logger(__name__)
 
@@ -90,6 +92,13 @@ class RequestManners:
         REQUEST_ID.reset(outer)
         return Answer(status, [*headers, (b"x-request-id", request_id.encode())], body)
 
+    def refuse_garbage(self, message: str, scope: Scope | None) -> Answer:
+        """An answer to what is not even HTTP; `scope` is what was understood of it, if anything."""
+        client = (scope or {}).get("client")
+        understood: Scope = {"method": "other", "path": "none", "headers": [], "client": client}
+        refused = answer_to(InvalidParameters(message))
+        return self._noted(understood, lambda: refused)
+
     async def _pass_on(self, scope: Scope, receive: Receive, send: Send) -> None:
         request_id, started, status = _request_id(scope), time.perf_counter(), 0
         REQUEST_ID.set(request_id)
@@ -110,7 +119,7 @@ class RequestManners:
     def _note(self, scope: Scope, route: str, status: int, seconds: float) -> None:
         method = scope["method"]
         self.metrics.requests.add(method if method in METHODS else "other", route, status, seconds)
-        if route in QUIET and status < 400:
+        if route.endswith(QUIET) and status < 400:
             return
         peer = (scope.get("client") or ("-",))[0]
         self.access.note(Line(time.time(), REQUEST_ID.get(), method, scope["path"], status, seconds, peer))
@@ -136,7 +145,8 @@ def answer_to(error: BillhookError) -> Answer:
 
 def _route(scope: Scope) -> str:
     """The route's pattern, never the path itself: there is no end to the paths people can ask for."""
-    return getattr(scope.get("route"), "path", "none")
+    path = getattr(scope.get("route"), "path", None)
+    return "none" if path is None else scope.get("root_path", "") + path
 
 
 def _request_id(scope: Scope) -> str:

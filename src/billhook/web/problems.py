@@ -25,31 +25,34 @@ log = structlog.get_logger(__name__)
 Body = dict[str, Any]
 
 
-def body_of(error: BillhookError) -> Body:
+def body_of(error: BillhookError, *, with_fields: bool = False) -> Body:
+    """`with_fields`: say field by field what is wrong. The contract of /auth and of OAuth has no place for that."""
     body: Body = {"code": error.code, "message": error.message}
-    if isinstance(error, InvalidParameters) and error.errors:
+    if with_fields and isinstance(error, InvalidParameters) and error.errors:
         body["errors"] = [{"field": item.field, "message": item.message} for item in error.errors]
     return body
 
 
-def answer(error: BillhookError) -> Response:
+def answer(error: BillhookError, *, with_fields: bool = False) -> Response:
     if error.status >= 500:
         log.warning("answered with a failure of ours", code=error.code, detail=error.detail)
     return json_response(
-        body_of(error), status=error.status, headers=dict(error.headers) | {"Cache-Control": "no-store"}
+        body_of(error, with_fields=with_fields),
+        status=error.status,
+        headers=dict(error.headers) | {"Cache-Control": "no-store"},
     )
 
 
 async def on_known_error(_request: Request, error: Exception) -> Response:
     assert isinstance(error, BillhookError)
-    return answer(error)
+    return answer(error, with_fields=True)  # only the API lets errors come this far
 
 
 async def on_http_error(request: Request, error: Exception) -> Response:
     """What the framework itself refuses: unknown routes, wrong methods, bodies it cannot read."""
     assert isinstance(error, HTTPException)
     if isinstance(error.__cause__, BillhookError):  # raised while a body was read, and wrapped by FastAPI
-        return answer(error.__cause__)
+        return answer(error.__cause__, with_fields=True)
     known: dict[int, BillhookError] = {
         404: RouteNotFound(),
         405: MethodNotAllowed(allow=", ".join(sorted(_methods_here(request, error)))),
@@ -67,7 +70,7 @@ def _methods_here(request: Request, error: HTTPException) -> set[str]:
 
 async def on_invalid_request(_request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
-    return answer(InvalidParameters(errors=[_field_error(item) for item in error.errors()]))
+    return answer(InvalidParameters(errors=[_field_error(item) for item in error.errors()]), with_fields=True)
 
 
 async def on_bug(_request: Request, _error: Exception) -> Response:

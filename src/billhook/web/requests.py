@@ -99,7 +99,9 @@ def forwarded_for(peer: str, headers: list[str], trusted: tuple[Network, ...]) -
 
 
 def parse_address(text: str) -> IPv4Address | IPv6Address | None:
-    """An IPv4 caller on an IPv6 socket is an IPv4 caller."""
+    """An IPv4 caller on an IPv6 socket is an IPv4 caller. A zone after % can be any text, so it is no address here."""
+    if "%" in text:
+        return None
     try:
         parsed = ip_address(text)
     except ValueError:

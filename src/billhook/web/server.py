@@ -14,6 +14,7 @@ from billhook.web.requests import header
 
 GRACE_SECONDS = 20  # requests in the air may take this long after SIGTERM
 SLOWEST_REQUEST_SECONDS = 10.0  # from its first byte, or from the opening of the connection, to the end of its body
+LARGEST_HEAD = 64 * 1024  # request line and headers
 BACKLOG = 2048
 TICKS_PER_SECOND = 10  # how often uvicorn calls on_tick
 
@@ -26,10 +27,29 @@ class LaneProtocol(HttpToolsProtocol):
 
     _lane: Lane | None = None  # of the request that is arriving
     _body = b""
+    _may_take_lane = True  # once a packet, so that a packet full of requests does not keep all others waiting
+    _is_in_head = False
+    _head_bytes = 0
     _is_stopping = False
-    answered = 0  # requests through lanes on this connection
+    is_arriving = False  # a request has begun and its end is not here yet
+    begun = 0  # requests on this connection
+
+    def data_received(self, data: bytes) -> None:
+        self._may_take_lane = True
+        super().data_received(data)
+        if self._is_in_head:
+            self._head_bytes += len(data)
+            if self._head_bytes > LARGEST_HEAD:
+                self.send_400_response("the head of the request is too large")
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        self.begun += 1
+        self.is_arriving = self._is_in_head = True
+        self._head_bytes = 0
 
     def on_headers_complete(self) -> None:
+        self._is_in_head = False
         self._lane = self._lane_of_request()
         self._body = b""
         if self._lane is None:
@@ -42,11 +62,27 @@ class LaneProtocol(HttpToolsProtocol):
             self._body += body
 
     def on_message_complete(self) -> None:
+        self.is_arriving = False
         if self._lane is None:
             super().on_message_complete()
             return
-        lane, self._lane = self._lane, None
+        lane, self._lane, self._may_take_lane = self._lane, None, False
         self._write(self._manners.take(lane, self._request_scope, self._body))
+
+    def send_400_response(self, msg: str) -> None:
+        """What is no HTTP is refused in the same words as everything else."""
+        if not self.transport.is_closing():
+            self._is_stopping = True
+            self._write(self._manners.refuse_garbage(msg, self._request_scope))
+
+    def pause_writing(self) -> None:
+        """Who does not read our answers is not read either."""
+        super().pause_writing()
+        self.flow.pause_reading()
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        self.flow.resume_reading()
 
     def shutdown(self) -> None:
         """A request whose body is still arriving is in the air as well."""
@@ -54,15 +90,6 @@ class LaneProtocol(HttpToolsProtocol):
             super().shutdown()
         else:
             self._is_stopping = True
-
-    @property
-    def is_reading(self) -> bool:
-        """Whether a request is expected or has begun, and its end is not here yet."""
-        if self._lane is not None:
-            return True
-        if self.cycle is None:
-            return self.answered == 0
-        return self.cycle.more_body and not self.cycle.response_complete
 
     @property
     def _manners(self) -> RequestManners:
@@ -80,7 +107,7 @@ class LaneProtocol(HttpToolsProtocol):
         lane = self._manners.lanes.get((scope["method"], scope["path"]))
         if lane is None or self.expect_100_continue or parser.should_upgrade() or parser.get_http_version() != "1.1":
             return None
-        if self.cycle is not None and not self.cycle.response_complete:
+        if not self._may_take_lane or (self.cycle is not None and not self.cycle.response_complete):
             return None
         length = header(scope, b"content-length")
         return lane if 0 < len(length) < 10 and int(length) <= lane.largest_body else None
@@ -92,8 +119,8 @@ class LaneProtocol(HttpToolsProtocol):
             headers.append((b"connection", b"close"))
         head = b"".join([b"%s: %s\r\n" % pair for pair in headers])
         self.transport.write(b"".join([STATUS_LINE[answer.status], head, b"\r\n", answer.body]))
-        self.answered += 1
         self.server_state.total_requests += 1
+        self._unset_keepalive_if_required()
         if will_close:
             self.transport.close()
         else:
@@ -121,12 +148,12 @@ class Server(uvicorn.Server):
         """One look at all connections a second costs less than a timer for each request, and sees idle ones as well."""
         for connection in list(self.server_state.connections):
             assert isinstance(connection, LaneProtocol)
-            request = id(connection.headers)  # a list of its own for each request
-            seen, since = self._reading.get(connection, (request, now))
-            if not connection.is_reading or seen != request:
+            is_awaited = connection.is_arriving or connection.begun == 0
+            seen, since = self._reading.get(connection, (0, now))
+            if not is_awaited or seen != connection.begun:
                 since = now
-            self._reading[connection] = (request, since)
-            if connection.is_reading and now - since > self._slowest:
+            self._reading[connection] = (connection.begun, since)
+            if is_awaited and now - since > self._slowest:
                 connection.transport.close()
 
 
