@@ -1,7 +1,7 @@
 """What goes on beside the requests: following changes, writing tallies, rotating keys, forgetting what is old."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 
@@ -18,7 +18,7 @@ from billhook.storage.database import Transaction
 POLL_SECONDS = 0.4  # a change must be felt everywhere within a second
 FLUSH_SECONDS = 1.0
 ROTATION_SECONDS = 60.0
-LAST_FLUSH_SECONDS = 10.0  # a database that hangs must not keep the process from ending
+PATIENCE_SECONDS = 10.0  # with work that goes on at a stop
 PURGE_SECONDS = 600.0
 PURGE_ROWS = 1000  # at a time, so that no delete holds the writer for long
 SECRETS_KEPT = timedelta(days=30)  # after their end, so that a late use of one can be named
@@ -33,20 +33,27 @@ async def keep_up(auth: Auth) -> AsyncIterator[None]:
     """From before the first request until after the last; then everything tallied is written."""
     await rotate_keys(auth)
     await auth.registry.refresh()
-    tasks = [
-        asyncio.create_task(_repeat(POLL_SECONDS, "read the change feed", auth.registry.refresh)),
-        asyncio.create_task(_repeat(FLUSH_SECONDS, "write tallies", lambda: auth.activity.flush(auth.db))),
-        asyncio.create_task(_repeat(ROTATION_SECONDS, "rotate keys", lambda: rotate_keys(auth))),
-        asyncio.create_task(_repeat(PURGE_SECONDS, "purge", lambda: purge(auth, now=datetime.now(UTC)))),
+    stopping = asyncio.Event()
+    works = [
+        _repeat(POLL_SECONDS, "read the change feed", auth.registry.refresh, stopping),
+        _repeat(FLUSH_SECONDS, "write tallies", lambda: auth.activity.flush(auth.db), stopping),
+        _repeat(ROTATION_SECONDS, "rotate keys", lambda: rotate_keys(auth), stopping),
+        _repeat(PURGE_SECONDS, "purge", lambda: purge(auth, now=datetime.now(UTC)), stopping),
     ]
+    tasks = [asyncio.create_task(work) for work in works]
     try:
         yield
     finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        last_flush = asyncio.create_task(_attempt("write tallies", lambda: auth.activity.flush(auth.db)))
-        await asyncio.wait([last_flush], timeout=LAST_FLUSH_SECONDS)
+        stopping.set()
+        await _finish(tasks)
+        await _finish([asyncio.create_task(_attempt("write tallies", lambda: auth.activity.flush(auth.db)))])
+
+
+async def _finish(tasks: Iterable[asyncio.Task[None]]) -> None:
+    """Let them come to their end; but a database that hangs must not keep the process from ending."""
+    _, hanging = await asyncio.wait(tasks, timeout=PATIENCE_SECONDS)
+    for task in hanging:
+        task.cancel()
 
 
 async def rotate_keys(auth: Auth) -> None:
@@ -70,10 +77,16 @@ async def purge(auth: Auth, *, now: datetime) -> None:
     auth.registry.forget_expired(now, kept=SECRETS_KEPT)
 
 
-async def _repeat(seconds: float, what: str, work: Work) -> None:
-    while True:
-        await asyncio.sleep(seconds)
+async def _repeat(seconds: float, what: str, work: Work, stopping: asyncio.Event) -> None:
+    while not await _is_set(stopping, within=seconds):
         await _attempt(what, work)
+
+
+async def _is_set(event: asyncio.Event, *, within: float) -> bool:
+    try:
+        return await asyncio.wait_for(event.wait(), within)
+    except TimeoutError:
+        return False
 
 
 async def _attempt(what: str, work: Work) -> None:
