@@ -24,7 +24,7 @@ async def test_a_line_says_what_was_asked_and_answered(capsys: pytest.CaptureFix
             "event": "request",
             "logger": "billhook.access",
             "level": "info",
-            "timestamp": "2027-01-15T08:00:00.500000+00:00",
+            "timestamp": "2027-01-15T08:00:00.500000Z",
             "request_id": "0123456789abcdef",
             "method": "POST",
             "path": "/auth",

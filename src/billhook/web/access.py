@@ -68,7 +68,13 @@ def _spell(line: Line) -> str:
 
 
 def _spell_moment(moment: float) -> str:
-    return datetime.fromtimestamp(moment, UTC).isoformat(timespec="microseconds")
+    second = int(moment)
+    return f"{_spell_second(second)}.{int((moment - second) * 1e6):06}Z"
+
+
+@lru_cache(maxsize=4)
+def _spell_second(second: int) -> str:
+    return datetime.fromtimestamp(second, UTC).strftime("%Y-%m-%dT%H:%M:%S")
 
 
 @lru_cache(maxsize=1024)  # nearly all requests are for a few paths

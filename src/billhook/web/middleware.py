@@ -72,32 +72,37 @@ class RequestManners:
         try:
             body = await read_body(scope, receive, limit=lane.largest_body)
         except BillhookError as error:
-            refused = lane.refuse(error)
-            return self._noted(scope, lambda: refused)
+            return self._refuse(lane.refuse(error), scope)
         return self.take(lane, scope, body)
 
     def take(self, lane: Lane, scope: Scope, body: bytes) -> Answer:
         """A request that is here as a whole. The server calls this directly when it can."""
-        return self._noted(scope, lambda: lane(scope, body))
-
-    def _noted(self, scope: Scope, work: Callable[[], Answer]) -> Answer:
         request_id, started = _request_id(scope), time.perf_counter()
         outer = REQUEST_ID.set(request_id)
         try:
-            status, headers, body = work()
+            answered = lane(scope, body)
         except Exception:  # the edge: the bug is logged, the caller gets an answer, the process goes on
             log.exception("bug", method=scope["method"], path=scope["path"])
-            status, headers, body = answer_to(BillhookError())
-        self._note(scope, scope["path"], status, time.perf_counter() - started)
+            answered = answer_to(BillhookError())
+        answered.headers.append((b"x-request-id", request_id.encode()))
+        self._note(scope, scope["path"], answered.status, time.perf_counter() - started)
         REQUEST_ID.reset(outer)
-        return Answer(status, [*headers, (b"x-request-id", request_id.encode())], body)
+        return answered
+
+    def _refuse(self, answered: Answer, scope: Scope) -> Answer:
+        """The same manners for what never reached a handler."""
+        request_id = _request_id(scope)
+        outer = REQUEST_ID.set(request_id)
+        answered.headers.append((b"x-request-id", request_id.encode()))
+        self._note(scope, scope["path"], answered.status, 0.0)
+        REQUEST_ID.reset(outer)
+        return answered
 
     def refuse_garbage(self, message: str, scope: Scope | None) -> Answer:
         """An answer to what is not even HTTP; `scope` is what was understood of it, if anything."""
         client = (scope or {}).get("client")
         understood: Scope = {"method": "other", "path": "none", "headers": [], "client": client}
-        refused = answer_to(InvalidParameters(message))
-        return self._noted(understood, lambda: refused)
+        return self._refuse(answer_to(InvalidParameters(message)), understood)
 
     async def _pass_on(self, scope: Scope, receive: Receive, send: Send) -> None:
         request_id, started, status = _request_id(scope), time.perf_counter(), 0

@@ -102,13 +102,14 @@ class LaneProtocol(HttpToolsProtocol):
 
     def _lane_of_request(self) -> Lane | None:
         """Only for a request of known and bearable length, with none before it unanswered, that will stay HTTP."""
-        scope, parser = self._request_scope, self.parser
-        scope["method"], scope["path"] = parser.get_method().decode("ascii"), self.url.decode("ascii")
-        lane = self._manners.lanes.get((scope["method"], scope["path"]))
+        parser, request = self.parser, (self.parser.get_method().decode("ascii"), self.url.decode("ascii"))
+        lane = self._manners.lanes.get(request)
         if lane is None or self.expect_100_continue or parser.should_upgrade() or parser.get_http_version() != "1.1":
             return None
         if not self._may_take_lane or (self.cycle is not None and not self.cycle.response_complete):
             return None
+        scope = self._request_scope
+        scope["method"], scope["path"] = request
         length = header(scope, b"content-length")
         return lane if 0 < len(length) < 10 and int(length) <= lane.largest_body else None
 
