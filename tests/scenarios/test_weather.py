@@ -72,6 +72,30 @@ def test_a_database_that_is_still_shutting_down_is_weathered_too(own_postgres: A
     assert_recovers(program, server, client, token)
 
 
+def test_a_database_that_says_nothing_is_weathered_too(own_postgres: Any, program: Billhook) -> None:
+    client = program.create_client()
+    server = program.serve("api")
+    token = server.token(client)
+    with frozen(own_postgres):
+        assert_alive_but_not_ready(server)
+        assert server.accepts(token)
+        assert server.stop() == 0
+
+
+@contextmanager
+def frozen(own_postgres: Any) -> Iterator[None]:
+    """PostgreSQL with all its processes stopped in the middle of whatever they do: connections stay, answers do not."""
+    postmaster = psutil.Process(own_postgres.get_pid())
+    family = [postmaster, *postmaster.children(recursive=True)]
+    for process in family:
+        process.suspend()
+    try:
+        yield
+    finally:
+        for process in reversed(family):
+            process.resume()
+
+
 def end_at_once(own_postgres: Any) -> None:
     """PostgreSQL's immediate shutdown: every connection breaks off without a word."""
     process = psutil.Process(own_postgres.get_pid())
