@@ -1,4 +1,4 @@
-"""Who asked for tokens, when and from where: tallied in memory, written once a second, and at a clean stop.
+"""Who asked for tokens, when and from where: tallied in memory, written every two seconds, and at a clean stop.
 
 Nothing of this is on the way of a token request. A database that is away delays the tallies and does not lose them.
 """

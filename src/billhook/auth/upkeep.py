@@ -16,7 +16,7 @@ from billhook.errors import BillhookError
 from billhook.storage.database import Transaction
 
 POLL_SECONDS = 0.4  # a change must be felt everywhere within a second
-FLUSH_SECONDS = 1.0
+FLUSH_SECONDS = 2.0  # late enough to be cheap with many clients at work, soon enough to look at
 ROTATION_SECONDS = 60.0
 PATIENCE_SECONDS = 10.0  # with work that goes on at a stop
 PURGE_SECONDS = 600.0
