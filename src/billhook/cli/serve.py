@@ -68,7 +68,7 @@ def _serve(host: str | None, port: int | None, *, may_migrate: bool) -> None:
 async def _run(settings: Settings, listener: socket.socket, *, may_migrate: bool) -> None:
     logger = structlog.get_logger(__name__)
     async with open_installation(settings, may_migrate=may_migrate) as installation, running_app(installation) as app:
-        gc.freeze()  # what is here now stays: looking it over again and again would cost a tenth of every request
+        gc.freeze()  # what is here now stays: the collector need not look it over again and again
         logger.info("serving", url=settings.base_url, version=__version__, database=_engine(installation.db.is_sqlite))
         await Server(app.asgi).serve(sockets=[listener])
         logger.info("stopping")

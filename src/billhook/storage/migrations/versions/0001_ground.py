@@ -13,6 +13,7 @@ def upgrade() -> None:
     _ground()
     _accounts()
     _clients()
+    _token_requests()
     _tokens()
     op.execute("INSERT INTO feed (id, version) VALUES (1, 0)")
 
@@ -95,6 +96,9 @@ def _clients() -> None:
     )
     op.create_index("ix_client_secrets_client_id", "client_secrets", ["client_id"])
     op.create_index("ix_client_secrets_ends_at", "client_secrets", ["ends_at"])
+
+
+def _token_requests() -> None:
     op.create_table(
         "token_requests",
         sa.Column("client_id", sa.Text, sa.ForeignKey("clients.id"), primary_key=True),
