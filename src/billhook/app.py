@@ -1,9 +1,10 @@
 """The composition root: an installation in, the ASGI application out. The whole route table is on this screen."""
 
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from functools import cache, partial
+from itertools import chain
 from typing import Any
 
 from fastapi import FastAPI
@@ -16,12 +17,18 @@ from billhook.auth import api as clients_api
 from billhook.auth import documents, endpoint, oauth
 from billhook.auth.context import Auth
 from billhook.auth.upkeep import keep_up
+from billhook.delivery import api as deliveries_api
+from billhook.delivery import control_api
+from billhook.delivery.context import Hub, open_hub
+from billhook.delivery.worker import running_worker
+from billhook.groups import api as groups_api
 from billhook.web import docs, health
 from billhook.web.access import AccessLog
 from billhook.web.metrics import Metrics
 from billhook.web.middleware import Lane, RequestManners, as_handler
 from billhook.web.problems import HANDLERS
 
+PARTS = (clients_api, groups_api, control_api, deliveries_api)
 API_PREFIX = "/api/v1"
 METADATA_PATH = "/.well-known/oauth-authorization-server"
 
@@ -32,30 +39,33 @@ class App:
 
     asgi: RequestManners
     auth: Auth
+    hub: Hub
     metrics: Metrics
 
 
 @asynccontextmanager
-async def running_app(installation: Installation) -> AsyncIterator[App]:
+async def running_app(installation: Installation, *, with_worker: bool = False) -> AsyncIterator[App]:
     """The application, with all that goes on beside its requests."""
     settings, metrics = installation.settings, Metrics()
     auth, access = Auth.build(installation, metrics), AccessLog(settings.log_level, settings.log_format)
     issue_token = endpoint.TokenEndpoint(auth.issuer, settings.trusted_proxies)
-    framework = build_framework(auth, metrics, issue_token)
     lanes = {("POST", f"{settings.path_prefix}/auth"): issue_token}
     watch(auth, metrics)
-    async with keep_up(auth):
-        yield App(RequestManners(framework, lanes=lanes, metrics=metrics, access=access), auth, metrics)
+    async with keep_up(auth), open_hub(installation, metrics) as hub, AsyncExitStack() as stack:
+        framework = build_framework(auth, hub, metrics, issue_token)
+        if with_worker:
+            await stack.enter_async_context(running_worker(hub))
+        yield App(RequestManners(framework, lanes=lanes, metrics=metrics, access=access), auth, hub, metrics)
     access.flush()
 
 
-def build_framework(auth: Auth, metrics: Metrics, issue_token: Lane) -> Starlette:
+def build_framework(auth: Auth, hub: Hub, metrics: Metrics, issue_token: Lane) -> Starlette:
     api, prefix = build_api(), auth.settings.path_prefix
     app = Starlette(routes=prefixed(prefix, routes(api, issue_token)), exception_handlers=HANDLERS)
     app.router.redirect_slashes = False  # a redirected POST would carry its secrets twice over the wire
     app.state.openapi = cache(partial(describe, api, prefix))  # made when first asked for: it takes a while
     for part in (app, api):
-        part.state.db, part.state.metrics, part.state.auth = auth.db, metrics, auth
+        part.state.db, part.state.metrics, part.state.auth, part.state.hub = auth.db, metrics, auth, hub
     return app
 
 
@@ -92,7 +102,7 @@ def build_api() -> FastAPI:
         redirect_slashes=False,
         strict_content_type=True,
         exception_handlers=HANDLERS,
-        routes=[*clients_api.router.routes],
+        routes=[*chain.from_iterable(part.router.routes for part in PARTS)],
     )
 
 

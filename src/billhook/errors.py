@@ -6,10 +6,19 @@ BillhookError                      500 internal/error
 ├── Forbidden                      403 authorization/forbidden
 ├── NotFound                       404 (abstract)
 │   ├── ClientNotFound                 client/not-found
+│   ├── GroupNotFound                  group/not-found
+│   ├── ProviderNotFound               provider/not-found
+│   ├── NotificationNotFound           notification/not-found
+│   ├── DeliveryNotFound               delivery/not-found
+│   ├── RecoveryNotFound               recovery/not-found
 │   └── RouteNotFound                  route/not-found
 ├── MethodNotAllowed               405 route/method-not-allowed
 ├── Conflict                       409 (abstract)
 │   ├── ClientConflict                 client/conflict
+│   ├── GroupConflict                  group/conflict
+│   ├── ProviderConflict               provider/conflict
+│   ├── NotificationConflict           notification/conflict
+│   ├── DeliveryConflict               delivery/conflict
 │   └── UserConflict                   user/conflict
 ├── TooLarge                       413 request/too-large
 ├── RateLimited                    429 rate-limit/exceeded
@@ -96,6 +105,31 @@ class ClientNotFound(NotFound):
     message = "there is no such client"
 
 
+class GroupNotFound(NotFound):
+    code = "group/not-found"
+    message = "there is no such group"
+
+
+class ProviderNotFound(NotFound):
+    code = "provider/not-found"
+    message = "there is no such provider"
+
+
+class NotificationNotFound(NotFound):
+    code = "notification/not-found"
+    message = "there is no such notification"
+
+
+class DeliveryNotFound(NotFound):
+    code = "delivery/not-found"
+    message = "there is no such delivery"
+
+
+class RecoveryNotFound(NotFound):
+    code = "recovery/not-found"
+    message = "there is no such recovery"
+
+
 class RouteNotFound(NotFound):
     code = "route/not-found"
     message = "there is no such route"
@@ -124,6 +158,22 @@ class ClientConflict(Conflict):
     code = "client/conflict"
 
 
+class GroupConflict(Conflict):
+    code = "group/conflict"
+
+
+class ProviderConflict(Conflict):
+    code = "provider/conflict"
+
+
+class NotificationConflict(Conflict):
+    code = "notification/conflict"
+
+
+class DeliveryConflict(Conflict):
+    code = "delivery/conflict"
+
+
 class UserConflict(Conflict):
     code = "user/conflict"
 
@@ -139,8 +189,8 @@ class RateLimited(BillhookError):
     code = "rate-limit/exceeded"
     message = "too many failed attempts; try again later"
 
-    def __init__(self, *, retry_after_seconds: int) -> None:
-        super().__init__()
+    def __init__(self, message: str | None = None, *, retry_after_seconds: int) -> None:
+        super().__init__(message)
         self.retry_after_seconds = retry_after_seconds
 
     @property

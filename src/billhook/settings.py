@@ -1,6 +1,7 @@
 """Every setting with its default and its meaning; the only reader of the environment."""
 
 import re
+from datetime import timedelta
 from functools import cached_property
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
@@ -36,6 +37,31 @@ def parse_base_url(text: object) -> object:
     return text.strip().rstrip("/")
 
 
+DEFAULT_SCHEDULE = "10s,30s,2m,10m,30m,1h,2h,4h,8h,12h,20h,24h"  # 13 attempts over three days
+UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+LONGEST_STEP = timedelta(days=7)
+MOST_STEPS = 50
+
+
+def parse_schedule(text: object) -> object:
+    """`10s,30s,2m` to durations."""
+    if not isinstance(text, str):
+        return text
+    steps = tuple(_parse_step(part.strip()) for part in text.split(",") if part.strip())
+    if not 1 <= len(steps) <= MOST_STEPS:
+        raise ValueError(f"must have 1 to {MOST_STEPS} steps, such as 10s,30s,2m")
+    return steps
+
+
+def _parse_step(text: str) -> timedelta:
+    form = re.fullmatch(r"([0-9]{1,6}(?:\.[0-9]{1,3})?)([smhd])", text)
+    step = timedelta(seconds=float(form[1]) * UNITS[form[2]]) if form else None
+    if step is None or step > LONGEST_STEP:
+        raise ValueError(f"{text!r} is no duration such as 10s, 2m, 1h or 1d, of at most 7d")
+    return step
+
+
+Schedule = Annotated[tuple[timedelta, ...], NoDecode, BeforeValidator(parse_schedule)]
 Networks = Annotated[tuple[Network, ...], NoDecode, BeforeValidator(parse_networks)]
 Lowered = BeforeValidator(lambda text: text.lower() if isinstance(text, str) else text)
 
@@ -67,6 +93,30 @@ class Settings(BaseSettings):
     trusted_proxies: Networks = Field(
         default=(),
         description="Comma-separated networks of reverse proxies whose `X-Forwarded-For` is believed.",
+    )
+    outbound_allow: Networks = Field(
+        default=(),
+        description="Comma-separated networks that a webhook may reach although they are private, such as "
+        "`127.0.0.0/8`. Empty: only public addresses.",
+    )
+    retry_schedule: Schedule = Field(
+        default=DEFAULT_SCHEDULE,
+        validate_default=True,
+        description="How long to wait before each further attempt of a delivery that failed.",
+    )
+    max_groups: int = Field(default=100, ge=1, le=100_000, description="Notification groups an organization may have.")
+    max_providers: int = Field(default=20, ge=1, le=1000, description="Providers a group may have.")
+    in_flight_per_provider: int = Field(
+        default=10, ge=1, le=1000, description="Requests to one provider that may be under way at once."
+    )
+    in_flight_per_organization: int = Field(
+        default=50, ge=1, le=10_000, description="Requests of one organization that may be under way at once."
+    )
+    in_flight_per_process: int = Field(
+        default=500, ge=1, le=10_000, description="Requests that one worker may have under way at once."
+    )
+    retention_days: int = Field(
+        default=30, ge=1, le=3650, description="How long finished deliveries and their attempts are kept."
     )
     log_level: Annotated[Literal["debug", "info", "warning", "error"], Lowered] = Field(
         default="info", description="The least important lines that are still logged."

@@ -3,10 +3,12 @@
 import typer
 
 from billhook import __version__
-from billhook.cli import accounts, clients, keys
+from billhook.cli import accounts, clients, groups, keys, providers
 from billhook.cli.doctor import doctor
 from billhook.cli.output import Json, fail, show
-from billhook.cli.serve import api, migrate, serve
+from billhook.cli.receive import receive
+from billhook.cli.sending import deliveries, redeliver, send
+from billhook.cli.serve import api, migrate, serve, worker
 from billhook.errors import BillhookError
 
 app = typer.Typer(
@@ -18,8 +20,15 @@ app = typer.Typer(
 
 app.command()(serve)
 app.command()(api)
+app.command()(worker)
 app.command()(migrate)
+app.command()(receive)
 app.add_typer(clients.app, name="client")
+app.add_typer(groups.app, name="group")
+app.add_typer(providers.app, name="provider")
+app.command()(send)
+app.command()(deliveries)
+app.command()(redeliver)
 app.add_typer(accounts.users, name="user")
 app.add_typer(accounts.organizations, name="organization")
 app.add_typer(keys.app, name="keys")

@@ -19,10 +19,17 @@ def show(document: Any, *, text: str, as_json: bool) -> None:
         print_json(document)
     else:
         sys.stdout.write(f"{text}\n")
+        sys.stdout.flush()  # some commands go on after it
 
 
 def print_json(document: Any) -> None:
     sys.stdout.write(orjson.dumps(document, option=orjson.OPT_INDENT_2).decode() + "\n")
+
+
+def print_json_line(document: Any) -> None:
+    """One of many, for commands that go on: each on a line of its own, and at once."""
+    sys.stdout.write(orjson.dumps(document).decode() + "\n")
+    sys.stdout.flush()
 
 
 def table(titles: Sequence[str], rows: Iterable[Sequence[object]]) -> str:

@@ -1,8 +1,9 @@
-"""billhook serve, billhook api and billhook migrate"""
+"""billhook serve, billhook api, billhook worker and billhook migrate"""
 
 import asyncio
 import errno
 import gc
+import signal
 import socket
 from typing import Annotated
 
@@ -14,10 +15,13 @@ from billhook import __version__, log
 from billhook.accounts.installation import open_installation
 from billhook.app import running_app
 from billhook.cli.output import Json, show
+from billhook.delivery.context import open_hub
+from billhook.delivery.worker import running_worker
 from billhook.errors import Refusal
 from billhook.settings import Settings, read_settings
 from billhook.storage.database import open_database
 from billhook.storage.migrate import migrate as migrate_schema
+from billhook.web.metrics import Metrics
 from billhook.web.server import Server, listen
 
 MIGRATION_SECONDS = 3600.0  # one statement of a migration may take long on a large table
@@ -28,14 +32,25 @@ Port = Annotated[
 ]
 
 
-def serve(host: Host = None, port: Port = None) -> None:
+NoWorker = Annotated[bool, typer.Option("--no-worker", help="Accept notifications, but leave delivering to others.")]
+
+
+def serve(host: Host = None, port: Port = None, no_worker: NoWorker = False) -> None:
     """Serve everything in one process. On SQLite it makes and upgrades the database itself."""
-    _serve(host, port, may_migrate=True)
+    _serve(host, port, may_migrate=True, with_worker=not no_worker)
 
 
 def api(host: Host = None, port: Port = None) -> None:
     """Serve the API only: one of many processes on one PostgreSQL. Never migrates."""
-    _serve(host, port, may_migrate=False)
+    _serve(host, port, may_migrate=False, with_worker=False)
+
+
+def worker() -> None:
+    """Deliver only: one of many processes on one PostgreSQL. Never migrates."""
+    settings = read_settings()
+    log.configure(settings.log_level, settings.log_format)
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(_work(settings))
 
 
 def migrate(as_json: Json = False) -> None:
@@ -56,21 +71,41 @@ def migrate(as_json: Json = False) -> None:
     show({"before": before, "after": after}, text=text, as_json=as_json)
 
 
-def _serve(host: str | None, port: int | None, *, may_migrate: bool) -> None:
+def _serve(host: str | None, port: int | None, *, may_migrate: bool, with_worker: bool) -> None:
     settings = read_settings()
     log.configure(settings.log_level, settings.log_format)
-    with _listen(host or settings.host, settings.port if port is None else port) as listener:
+    with open_port(host or settings.host, settings.port if port is None else port) as listener:
         settings = settings.listening_on(*listener.getsockname()[:2])
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            runner.run(_run(settings, listener, may_migrate=may_migrate))
+            runner.run(_run(settings, listener, may_migrate=may_migrate, with_worker=with_worker))
 
 
-async def _run(settings: Settings, listener: socket.socket, *, may_migrate: bool) -> None:
+async def _run(settings: Settings, listener: socket.socket, *, may_migrate: bool, with_worker: bool) -> None:
     logger = structlog.get_logger(__name__)
-    async with open_installation(settings, may_migrate=may_migrate) as installation, running_app(installation) as app:
+    async with (
+        open_installation(settings, may_migrate=may_migrate) as installation,
+        running_app(installation, with_worker=with_worker) as app,
+    ):
         gc.freeze()  # what is here now stays: the collector need not look it over again and again
         logger.info("serving", url=settings.base_url, version=__version__, database=_engine(installation.db.is_sqlite))
         await Server(app.asgi).serve(sockets=[listener])
+        logger.info("stopping")
+    logger.info("stopped")
+
+
+async def _work(settings: Settings) -> None:
+    logger = structlog.get_logger(__name__)
+    stopping = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stopping.set)
+    async with (
+        open_installation(settings) as installation,
+        open_hub(installation, Metrics()) as hub,
+        running_worker(hub),
+    ):
+        gc.freeze()
+        logger.info("delivering", version=__version__, database=_engine(installation.db.is_sqlite))
+        await stopping.wait()
         logger.info("stopping")
     logger.info("stopped")
 
@@ -79,7 +114,7 @@ def _engine(is_sqlite: bool) -> str:
     return "SQLite" if is_sqlite else "PostgreSQL"
 
 
-def _listen(host: str, port: int) -> socket.socket:
+def open_port(host: str, port: int) -> socket.socket:
     try:
         return listen(host, port)
     except (OSError, UnicodeError) as error:

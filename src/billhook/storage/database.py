@@ -44,6 +44,17 @@ class Database:
         """A consistent view to read from. On SQLite it does not wait for writers."""
         return _begin(self.reader)
 
+    @asynccontextmanager
+    async def alone(self) -> AsyncIterator[Any]:
+        """A PostgreSQL connection of one's own, as the driver has it; closed afterwards, never used by others."""
+        connection = await _connect(self.writer)
+        try:
+            raw = await connection.get_raw_connection()
+            raw.detach()
+            yield raw.driver_connection
+        finally:
+            await asyncio.shield(connection.close())
+
     async def ping(self) -> None:
         """Unavailable when the database does not answer soon, also when it just says nothing."""
         asking = asyncio.create_task(self._ask())

@@ -22,6 +22,11 @@ def new_id(prefix: str) -> str:
     return f"{prefix}_{_spell(_latest)}"
 
 
+def first_id(prefix: str, moment_ms: int) -> str:
+    """The least that an id made at that moment can be: what sorts before it was made before."""
+    return f"{prefix}_{_spell(max(moment_ms, 0) << RANDOM_BITS)}"
+
+
 def is_id(text: str) -> bool:
     """Whether it can be an id at all. What cannot is not asked for: some of it the database would choke on."""
     return FORM.fullmatch(text) is not None

@@ -1,0 +1,48 @@
+"""One attempt of one delivery: build the request, send it, decide what follows."""
+
+import random
+import time
+from datetime import UTC, datetime, timedelta
+
+from billhook.delivery.outcomes import Outcome
+from billhook.delivery.queue import Leased
+from billhook.delivery.retry import Result, Schedule, decide
+from billhook.groups.model import Provider
+from billhook.outbound.client import Sender
+from billhook.outbound.request import Exchange, Outgoing
+from billhook.providers.kinds import Message, Stamp
+from billhook.providers.registry import provider_type
+
+
+async def attempt(sender: Sender, leased: Leased, *, schedule: Schedule, claimed_at: float) -> Outcome:
+    """`claimed_at` is when it was claimed on this process's monotonic clock, to tell the database's time from."""
+    began_ms = _now_ms(leased, claimed_at)
+    exchange = await sender.send(build(leased.provider, leased.title, leased.content, leased.id, now_ms=began_ms))
+    ended_ms = _now_ms(leased, claimed_at)
+    decision = decide(
+        result_of(exchange),
+        charged=leased.charged,
+        attempts=leased.attempts,
+        age=timedelta(milliseconds=ended_ms - leased.since_ms),
+        schedule=schedule,
+        now=datetime.fromtimestamp(ended_ms / 1000, UTC),
+        roll=random.random(),
+    )
+    return Outcome(leased, exchange, decision, at_ms=began_ms, now_ms=ended_ms)
+
+
+def build(
+    provider: Provider, title: str, content: str, webhook_id: str, *, now_ms: int, is_test: bool = False
+) -> Outgoing:
+    """The request as the provider is now: edits apply to what is queued."""
+    stamp = Stamp(webhook_id, now_ms // 1000, provider.live_secrets(now_ms), is_test)
+    return provider_type(provider.type).request(provider.config, Message(title, content), stamp)
+
+
+def result_of(exchange: Exchange) -> Result:
+    hint = next((value for name, value in exchange.headers if name == "retry-after"), None)
+    return Result(exchange.status, exchange.error, hint)
+
+
+def _now_ms(leased: Leased, claimed_at: float) -> int:
+    return leased.claimed_ms + round((time.monotonic() - claimed_at) * 1000)

@@ -1,0 +1,68 @@
+"""Who is served next, and how much of it: provider by provider, never the oldest of all. Pure."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+PACE_PARTS = 10  # a rate limit is kept within each tenth of a second, so that no second sees much more than it
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    per_provider: int
+    per_organization: int
+    per_process: int
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A provider with due work, how many attempts it may have under way, and how many may start now."""
+
+    provider_id: str
+    organization_id: str
+    most: int
+    starts: int
+
+
+def allot(
+    candidates: Sequence[Candidate], leased: Mapping[tuple[str, str], int], *, free: int, limits: Limits
+) -> dict[str, int]:
+    """How many deliveries to take for each provider: one each in turn, until a limit of theirs or ours is met.
+
+    `leased` has what is under way in all processes, by organization and provider.
+    """
+    of_provider: Counter[str] = Counter()
+    of_organization: Counter[str] = Counter()
+    for (organization_id, provider_id), count in leased.items():
+        of_provider[provider_id] += count
+        of_organization[organization_id] += count
+    taken: Counter[str] = Counter()
+    waiting = list(candidates)
+    while waiting and free > 0:
+        served = []
+        for each in waiting:
+            if free <= 0 or of_provider[each.provider_id] >= each.most or taken[each.provider_id] >= each.starts:
+                continue
+            if of_organization[each.organization_id] >= limits.per_organization:
+                continue
+            of_provider[each.provider_id] += 1
+            of_organization[each.organization_id] += 1
+            taken[each.provider_id] += 1
+            free -= 1
+            served.append(each)
+        waiting = served
+    return dict(taken)
+
+
+def pace(next_slot_ms: int, now_ms: int, *, rate: int, want: int) -> tuple[int, int]:
+    """Of `want` attempts, how many a rate (a second) lets begin now, and the slot after theirs."""
+    start = max(next_slot_ms, now_ms)
+    early_ms = now_ms - paced_ms(start, rate)
+    allowed = 0 if early_ms < 0 else min(want, 1 + int(early_ms * rate / 1000))
+    return allowed, round(start + allowed * 1000 / rate)
+
+
+def paced_ms(slot_ms: int, rate: int) -> int:
+    """From when on the attempt of a slot may begin: a few may go together, for a clock does not tick every moment."""
+    together = max(1, rate // PACE_PARTS)
+    return round(slot_ms - (together - 1) * 1000 / rate)

@@ -1,0 +1,71 @@
+"""What becomes of queued deliveries when their provider takes none: held, released, cancelled, or given up in the end.
+
+Each call moves a bounded number of rows. What is left over is met again: by the next claim, or by `reconcile`.
+"""
+
+from typing import Any
+
+from sqlalchemy import ColumnElement, Select, and_, null, select, update
+
+from billhook.delivery.store import State, deliveries
+from billhook.groups.model import Provider, ProviderState
+from billhook.groups.store import providers
+from billhook.storage.clock import now_ms
+from billhook.storage.database import Transaction
+
+STEP = 1000  # rows of one statement: a few milliseconds of work
+HELD_MS = 7 * 24 * 3600 * 1000
+HELD_TOO_LONG = "held_too_long"
+
+HOLD: dict[str, Any] = {"state": State.HELD, "since_ms": now_ms()}
+CANCEL: dict[str, Any] = {"state": State.CANCELLED, "finished_ms": now_ms()}
+RELEASE: dict[str, Any] = {"state": State.PENDING, "since_ms": now_ms(), "due_ms": now_ms()}
+GIVE_UP: dict[str, Any] = {"state": State.FAILED, "finished_ms": now_ms(), "error": HELD_TOO_LONG, "status": null()}
+
+
+async def settle(tx: Transaction, provider: Provider) -> int:
+    """Put away what is due to a provider that takes nothing. How many there were."""
+    if provider.deleted_at is not None:
+        return await cancel(tx, provider.id)
+    return await hold(tx, provider.id)
+
+
+async def hold(tx: Transaction, provider_id: str) -> int:
+    return await _move(tx, _of_provider(provider_id, State.PENDING), HOLD)
+
+
+async def release(tx: Transaction, provider_id: str) -> int:
+    return await _move(tx, _of_provider(provider_id, State.HELD), RELEASE)
+
+
+async def cancel(tx: Transaction, provider_id: str) -> int:
+    """For good, since the provider is deleted. One that is under way just now may still arrive."""
+    queued = await _move(tx, _of_provider(provider_id, State.PENDING), CANCEL)
+    return queued + await _move(tx, _of_provider(provider_id, State.HELD), CANCEL)
+
+
+async def reconcile(tx: Transaction) -> int:
+    """Held deliveries follow their provider, also those too many to be moved at once. How many were moved."""
+    is_deleted = providers.c.deleted_at.is_not(None)
+    is_active = and_(providers.c.deleted_at.is_(None), providers.c.state == ProviderState.ACTIVE)
+    moved = await _move(tx, _held(is_deleted), CANCEL)
+    moved += await _move(tx, _held(is_active), RELEASE)
+    return moved + await _move(tx, _held(deliveries.c.since_ms < now_ms() - HELD_MS), GIVE_UP)
+
+
+async def _move(tx: Transaction, chosen: Select[tuple[str]], values: dict[str, Any]) -> int:
+    ids = list((await tx.execute(chosen.limit(STEP).with_for_update(of=deliveries, skip_locked=True))).scalars())
+    if ids:
+        await tx.execute(update(deliveries).where(deliveries.c.id.in_(ids)).values(**values))
+    return len(ids)
+
+
+def _of_provider(provider_id: str, state: State) -> Select[tuple[str]]:
+    """In their order. One that is under way is left alone."""
+    is_its = and_(deliveries.c.provider_id == provider_id, deliveries.c.state == state, deliveries.c.lease.is_(None))
+    return select(deliveries.c.id).where(is_its).order_by(deliveries.c.id)
+
+
+def _held(which: ColumnElement[bool]) -> Select[tuple[str]]:
+    joined = deliveries.join(providers, providers.c.id == deliveries.c.provider_id)
+    return select(deliveries.c.id).select_from(joined).where(deliveries.c.state == State.HELD, which)

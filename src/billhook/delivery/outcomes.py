@@ -1,0 +1,187 @@
+"""Record what attempts came to: the delivery, the attempt, and the health of the provider, in one transaction."""
+
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from functools import cache
+from typing import Any
+
+import orjson
+from sqlalchemy import BigInteger, Insert, Integer, Text, case, insert, null, select, update
+
+from billhook.accounts.audit import Actor, note
+from billhook.delivery import health
+from billhook.delivery.health import Window
+from billhook.delivery.queue import Leased
+from billhook.delivery.retry import Decision
+from billhook.delivery.store import State, attempts, deliveries
+from billhook.groups.model import Health, ProviderState
+from billhook.groups.store import health_of, providers
+from billhook.outbound.request import Exchange
+from billhook.storage.clock import now_ms
+from billhook.storage.database import Transaction
+from billhook.storage.rows import pack, rows
+
+GONE_REASON = "the receiver answered 410 Gone"
+FAILED_REASON = "every attempt failed for 72 hours"
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    leased: Leased
+    exchange: Exchange
+    decision: Decision
+    at_ms: int  # when the attempt began, on the database's clock
+    now_ms: int  # when it ended
+
+    @property
+    def ok(self) -> bool:
+        return self.decision.state == State.DELIVERED
+
+
+async def record(tx: Transaction, outcomes: list[Outcome], windows: dict[str, Window]) -> set[str]:
+    """Returns the deliveries that were written; the others' leases were lost, and with them the right to say."""
+    written = await tx.execute(_finish(tx.dialect.name), {"outcomes": pack([_row(each) for each in outcomes])})
+    ids = {row.id for row in written}
+    told = [each for each in outcomes if each.leased.id in ids]
+    if told:
+        await tx.execute(_log(tx.dialect.name), {"tried": pack([attempt_row(each) for each in told])})
+    await _note_health(tx, told, windows)
+    return ids
+
+
+def _row(outcome: Outcome) -> dict[str, Any]:
+    decision = outcome.decision
+    return {
+        "id": outcome.leased.id,
+        "lease": outcome.leased.lease,
+        "state": decision.state,
+        "charge": int(decision.is_charged),
+        "wait_ms": round(decision.wait.total_seconds() * 1000),
+        "status": outcome.exchange.status,
+        "error": outcome.exchange.error,
+    }
+
+
+@cache
+def _finish(dialect: str) -> Any:
+    told = rows(
+        dialect,
+        "outcomes",
+        id=Text(),
+        lease=Text(),
+        state=Text(),
+        charge=Integer(),
+        wait_ms=BigInteger(),
+        status=Integer(),
+        error=Text(),
+    )
+    return (
+        update(deliveries)
+        .where(deliveries.c.id == told.c.id, deliveries.c.lease == told.c.lease)
+        .values(
+            state=told.c.state,
+            attempts=deliveries.c.attempts + 1,
+            charged=deliveries.c.charged + told.c.charge,
+            due_ms=now_ms() + told.c.wait_ms,
+            finished_ms=case((told.c.state == State.PENDING, null()), else_=now_ms()),
+            lease=null(),
+            lease_until_ms=null(),
+            status=told.c.status,
+            error=told.c.error,
+        )
+        .returning(deliveries.c.id)
+    )
+
+
+def attempt_row(outcome: Outcome) -> dict[str, Any]:
+    exchange, decision = outcome.exchange, outcome.decision
+    is_last = decision.state != State.PENDING
+    return {
+        "delivery_id": outcome.leased.id,
+        "number": outcome.leased.attempts + 1,
+        "at_ms": outcome.at_ms,
+        "status": exchange.status,
+        "error": exchange.error,
+        "next_ms": None if is_last else outcome.now_ms + round(decision.wait.total_seconds() * 1000),
+        "detail": orjson.dumps(detail_of(exchange)).decode(),
+        "body": readable(exchange.body),
+    }
+
+
+def detail_of(exchange: Exchange) -> dict[str, Any]:
+    timings = {name: None if ms is None else round(ms, 2) for name, ms in asdict(exchange.timings).items()}
+    return {
+        "address": exchange.address,
+        "timings": timings,
+        "headers": exchange.headers,
+        "truncated": exchange.truncated,
+    }
+
+
+def readable(body: bytes) -> str:
+    """As text that both engines can store."""
+    return body.decode("utf-8", "replace").replace("\0", "\ufffd")
+
+
+@cache
+def _log(dialect: str) -> Insert:
+    tried = rows(
+        dialect,
+        "tried",
+        delivery_id=Text(),
+        number=Integer(),
+        at_ms=BigInteger(),
+        status=Integer(),
+        error=Text(),
+        next_ms=BigInteger(),
+        detail=Text(),
+        body=Text(),
+    )
+    return insert(attempts).from_select([column.name for column in tried.c], select(*tried.c))
+
+
+async def _note_health(tx: Transaction, told: list[Outcome], windows: dict[str, Window]) -> None:
+    """Only what is new is written: a provider that is well and stays well costs nothing."""
+    by_provider: dict[str, list[Outcome]] = {}
+    for outcome in told:
+        by_provider.setdefault(outcome.leased.provider.id, []).append(outcome)
+        windows.setdefault(outcome.leased.provider.id, Window()).add(outcome.now_ms, ok=outcome.ok)
+    noted = sorted(each for each, outcomes in by_provider.items() if any(map(_is_news, outcomes)))
+    if not noted:
+        return
+    locked = select(providers).where(providers.c.id.in_(noted)).order_by(providers.c.id).with_for_update()
+    for row in (await tx.execute(locked)).all():
+        await _update_health(tx, row, by_provider[row.id], windows[row.id])
+
+
+def _is_news(outcome: Outcome) -> bool:
+    if not outcome.ok or outcome.decision.provider_wait:
+        return True
+    return health.is_worth_noting(outcome.leased.provider.health, outcome.now_ms)
+
+
+async def _update_health(tx: Transaction, row: Any, outcomes: Iterable[Outcome], window: Window) -> None:
+    state, gone = health_of(row), False
+    for outcome in outcomes:
+        state, gone = _fold(state, outcome, window), gone or outcome.decision.disables
+        now = outcome.now_ms
+    values: dict[str, Any] = asdict(state)
+    values.pop("next_slot_ms")  # the claim's affair
+    reason = GONE_REASON if gone else FAILED_REASON if health.is_given_up(state, now) else None
+    if reason is not None and row.state == ProviderState.ACTIVE and row.deleted_at is None:
+        values |= {"state": ProviderState.DISABLED, "state_reason": reason}
+        actor = Actor("system", row.organization_id)
+        await note(tx, actor, "provider.disabled", subject=row.id, now=datetime.now(UTC), reason=reason)
+    await tx.execute(update(providers).where(providers.c.id == row.id).values(**values))
+
+
+def _fold(state: Health, outcome: Outcome, window: Window) -> Health:
+    if outcome.ok:
+        return health.succeeded(state, outcome.now_ms)
+    wait_ms = round(outcome.decision.provider_wait.total_seconds() * 1000)
+    if wait_ms:
+        state = health.waiting(state, outcome.now_ms + wait_ms)
+    if not outcome.decision.is_charged:  # it asked us to wait: neither well nor ill
+        return state
+    return health.failed(state, outcome.now_ms, mostly_failing=window.is_mostly_failing())

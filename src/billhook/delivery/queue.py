@@ -1,0 +1,269 @@
+"""Claim, renew and sweep: which deliveries a worker may attempt, for as long as its leases last.
+
+A claim stamps a lease on each delivery; whoever finishes one names the lease, so who lost it cannot write. What a
+claim reads is in two small indexes: `ready` is walked provider by provider, however much waits behind each.
+"""
+
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from sqlalchemy import Integer, Select, Text, Update, bindparam, func, literal, null, select, update
+from sqlalchemy.engine import Row
+
+from billhook.delivery import fairness, health
+from billhook.delivery.fairness import Candidate, Limits
+from billhook.delivery.store import State, deliveries, notifications
+from billhook.groups.directory import Directory
+from billhook.groups.model import Provider, ProviderState
+from billhook.groups.store import providers
+from billhook.storage.clock import now_ms
+from billhook.storage.database import Transaction
+from billhook.storage.ids import new_id
+from billhook.storage.locks import try_locks
+from billhook.storage.rows import pack, rows
+
+LEASE_MS = 60_000  # four times the longest attempt (15 s)
+RENEW_SECONDS = 10.0
+SWEEP_SECONDS = 15.0
+PAGE = 200  # providers looked at in one claim; the next one goes on behind them
+NEVER = 2**31
+CLASH_MS = 20  # until the other worker that is claiming for the same organization has finished
+
+READY = (deliveries.c.state == State.PENDING, deliveries.c.lease.is_(None))
+
+
+@dataclass(frozen=True, slots=True)
+class Leased:
+    """A delivery that is this worker's to attempt."""
+
+    id: str
+    lease: str
+    provider: Provider
+    title: str
+    content: str
+    attempts: int
+    charged: int
+    since_ms: int
+    due_ms: int
+    claimed_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    leased: list[Leased]
+    unsettled: list[Provider]  # with due work although they take none: it must be held or cancelled
+    next_provider: str  # where the next claim goes on; empty: at the beginning
+    wake_ms: int  # in how long something more may be claimed, as far as can be known now
+    oldest_ms: int  # how long the oldest due delivery has been waiting
+
+
+async def claim(tx: Transaction, directory: Directory, *, after: str, free: int, limits: Limits) -> Claim:
+    found = (await tx.execute(_ready_providers(), {"after": after, "page": PAGE})).all()
+    now = int(found[0].now_ms) if found else 0
+    due_at = {row.id: row.due_ms for row in found}
+    known = {row.id: directory.open(row) for row in found}
+    due = [provider for provider in known.values() if due_at[provider.id] <= now]
+    wants, are_all_ours = await _wants(tx, [each for each in due if _takes(each)], now, free=free, limits=limits)
+    leased = await _lease(tx, known, wants, now) if wants else []
+    await _keep_pace(tx, known, leased, now)
+    moments = [_startable_ms(known[each], due_at[each], now, wants.get(each, 0)) for each in known]
+    return Claim(
+        leased,
+        unsettled=[each for each in due if not _takes(each)],
+        next_provider=found[-1].id if len(found) == PAGE else "",
+        wake_ms=min([moment - now for moment in moments if moment > now] + [NEVER if are_all_ours else CLASH_MS]),
+        oldest_ms=max([now - moment for moment in due_at.values()] + [0]),
+    )
+
+
+def _takes(provider: Provider) -> bool:
+    return provider.state is ProviderState.ACTIVE and provider.deleted_at is None
+
+
+def _startable_ms(provider: Provider, due_ms: int, now: int, begun: int) -> int:
+    """When the next of its deliveries can start, unless all its places are taken: then the bell rings for one."""
+    at_ms = max(due_ms, health.starts_again_ms(provider.health))
+    if not provider.rate_limit:
+        return at_ms
+    _, slot_ms = fairness.pace(provider.health.next_slot_ms, now, rate=provider.rate_limit, want=begun)
+    return max(at_ms, fairness.paced_ms(slot_ms, provider.rate_limit))
+
+
+@cache
+def _ready_providers() -> Select[Any]:
+    """Providers with anything ready, each with the moment its first is due: one step in the index for each."""
+    first = select(func.min(deliveries.c.provider_id)).where(
+        *READY, deliveries.c.provider_id > bindparam("after", type_=Text)
+    )
+    walk = select(first.scalar_subquery().label("provider_id"), literal(1).label("step")).cte("walk", recursive=True)
+    following = (
+        select(func.min(deliveries.c.provider_id))
+        .where(*READY, deliveries.c.provider_id > walk.c.provider_id)
+        .correlate(walk)
+        .scalar_subquery()
+    )
+    more = (walk.c.provider_id.is_not(None), walk.c.step < bindparam("page", type_=Integer))
+    walk = walk.union_all(select(following, walk.c.step + 1).where(*more))
+    due = (
+        select(func.min(deliveries.c.due_ms))
+        .where(*READY, deliveries.c.provider_id == walk.c.provider_id)
+        .correlate(walk)
+        .scalar_subquery()
+    )
+    return (
+        select(providers, due.label("due_ms"), now_ms().label("now_ms"))
+        .join(walk, walk.c.provider_id == providers.c.id)
+        .order_by(providers.c.id)
+    )
+
+
+async def _wants(
+    tx: Transaction, takers: list[Provider], now: int, *, free: int, limits: Limits
+) -> tuple[dict[str, int], bool]:
+    """How many of each to take. Exact over all processes: they claim for one organization one after the other.
+
+    Also whether none of the organizations is another worker's at this moment.
+    """
+    locked = await try_locks(tx, (provider.organization_id for provider in takers))
+    ours = [provider for provider in takers if provider.organization_id in locked]
+    candidates = [_candidate(provider, now, limits) for provider in ours]
+    if not any(each.starts for each in candidates):
+        return {}, len(ours) == len(takers)
+    leased = {(row.organization_id, row.provider_id): row.leased for row in await tx.execute(_under_way())}
+    return fairness.allot(candidates, leased, free=free, limits=limits), len(ours) == len(takers)
+
+
+@cache
+def _under_way() -> Select[Any]:
+    owner = (deliveries.c.organization_id, deliveries.c.provider_id)
+    return select(*owner, func.count().label("leased")).where(deliveries.c.lease.is_not(None)).group_by(*owner)
+
+
+def _candidate(provider: Provider, now: int, limits: Limits) -> Candidate:
+    most = starts = health.may_start(provider.health, now, most=limits.per_provider)
+    if provider.rate_limit:
+        starts, _ = fairness.pace(provider.health.next_slot_ms, now, rate=provider.rate_limit, want=most)
+    return Candidate(provider.id, provider.organization_id, most, starts)
+
+
+async def _lease(tx: Transaction, known: dict[str, Provider], wants: dict[str, int], now: int) -> list[Leased]:
+    picked = _trim((await tx.execute(_first_of_each(tx.dialect.name), _first_parameters(wants))).all(), wants)
+    lease = new_id("lse")
+    ids = pack([{"id": row.id} for row in picked])
+    await tx.execute(_stamp(tx.dialect.name), {"ids": ids, "lease": lease})
+    return [
+        Leased(
+            row.id,
+            lease,
+            known[row.provider_id],
+            row.title,
+            row.content,
+            attempts=row.attempts,
+            charged=row.charged,
+            since_ms=row.since_ms,
+            due_ms=row.due_ms,
+            claimed_ms=now,
+        )
+        for row in picked
+    ]
+
+
+def _first_parameters(wants: dict[str, int]) -> dict[str, Any]:
+    return {"wants": pack([{"provider_id": each} for each in wants]), "most": max(wants.values())}
+
+
+def _trim(picked: Any, wants: dict[str, int]) -> list[Row[Any]]:
+    left, kept = dict(wants), []
+    for row in picked:
+        if left[row.provider_id] > 0:
+            left[row.provider_id] -= 1
+            kept.append(row)
+    return kept
+
+
+@cache
+def _first_of_each(dialect: str) -> Select[Any]:
+    """The first due ones of each wanted provider, together with what they shall say."""
+    want = rows(dialect, "wants", provider_id=Text())
+    ready = deliveries.alias("ready")
+    first = (
+        select(ready.c.id)
+        .where(ready.c.state == State.PENDING, ready.c.lease.is_(None))
+        .where(ready.c.provider_id == want.c.provider_id, ready.c.due_ms <= now_ms())
+        .order_by(ready.c.due_ms)
+        .limit(bindparam("most", type_=Integer))
+        .correlate(want)
+    )
+    columns = [deliveries.c[name] for name in ("id", "provider_id", "attempts", "charged", "since_ms", "due_ms")]
+    chosen = select(*columns, notifications.c.title, notifications.c.content)
+    if dialect == "sqlite":
+        joined = want.join(deliveries, deliveries.c.id.in_(first))
+    else:
+        taken = first.with_for_update(skip_locked=True).lateral("taken")
+        joined = want.join(taken, literal(True)).join(deliveries, deliveries.c.id == taken.c.id)
+    return chosen.select_from(joined.join(notifications, notifications.c.id == deliveries.c.notification_id))
+
+
+@cache
+def _stamp(dialect: str) -> Update:
+    ids = rows(dialect, "ids", id=Text())
+    return (
+        update(deliveries)
+        .where(deliveries.c.id == ids.c.id)
+        .values(lease=bindparam("lease", type_=Text), lease_until_ms=now_ms() + LEASE_MS)
+    )
+
+
+async def _keep_pace(tx: Transaction, known: dict[str, Provider], leased: list[Leased], now: int) -> None:
+    for provider in known.values():
+        begun = sum(each.provider is provider for each in leased) if provider.rate_limit else 0
+        if provider.rate_limit and begun:
+            _, following = fairness.pace(provider.health.next_slot_ms, now, rate=provider.rate_limit, want=begun)
+            await tx.execute(update(providers).where(providers.c.id == provider.id).values(next_slot_ms=following))
+
+
+async def renew(tx: Transaction, held: list[tuple[str, str]]) -> set[str]:
+    """Prolong these leases, given as (delivery, lease). Returns the deliveries that still have them."""
+    renewed = await tx.execute(_prolong(tx.dialect.name), {"held": _pairs(held)})
+    return {row.id for row in renewed}
+
+
+@cache
+def _prolong(dialect: str) -> Any:
+    held = rows(dialect, "held", id=Text(), lease=Text())
+    return (
+        update(deliveries)
+        .where(deliveries.c.id == held.c.id, deliveries.c.lease == held.c.lease)
+        .values(lease_until_ms=now_ms() + LEASE_MS)
+        .returning(deliveries.c.id)
+    )
+
+
+async def release(tx: Transaction, held: list[tuple[str, str]]) -> None:
+    """Give these back at once, uncharged: somebody else may take them."""
+    await tx.execute(_give_back(tx.dialect.name), {"held": _pairs(held)})
+
+
+def _pairs(held: list[tuple[str, str]]) -> str:
+    return pack([{"id": delivery_id, "lease": lease} for delivery_id, lease in held])
+
+
+@cache
+def _give_back(dialect: str) -> Update:
+    held = rows(dialect, "held", id=Text(), lease=Text())
+    return (
+        update(deliveries)
+        .where(deliveries.c.id == held.c.id, deliveries.c.lease == held.c.lease)
+        .values(lease=null(), lease_until_ms=null())
+    )
+
+
+async def sweep(tx: Transaction) -> int:
+    """Take the leases of workers that have stopped renewing them. How many there were."""
+    swept = await tx.execute(
+        update(deliveries)
+        .where(deliveries.c.lease.is_not(None), deliveries.c.lease_until_ms < now_ms())
+        .values(lease=null(), lease_until_ms=null())
+    )
+    return int(swept.rowcount)

@@ -1,0 +1,177 @@
+"""The worker: claim, attempt, record. What it holds it renews, and gives back when it stops."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+import structlog
+
+from billhook.delivery import holding, queue
+from billhook.delivery.attempt import attempt
+from billhook.delivery.chores import Chores
+from billhook.delivery.context import CHANNEL, Hub
+from billhook.delivery.fairness import Limits
+from billhook.delivery.health import Window
+from billhook.delivery.outcomes import Outcome, record
+from billhook.delivery.queue import Claim, Leased
+from billhook.errors import BillhookError
+from billhook.outbound.client import Budget
+from billhook.storage.commits import GroupCommit
+from billhook.storage.notices import follow
+
+POLL_SECONDS = 1.0  # at most one query a second when there is nothing to do
+AGAIN_SECONDS = 0.5  # after bad weather
+GRACE_SECONDS = 3.0  # at a stop, beyond the longest attempt: to record it
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(slots=True)
+class Flight:
+    """A delivery in the air."""
+
+    leased: Leased
+    task: asyncio.Task[None]
+    is_decided: bool = False  # the receiver has had its say; only writing it down is left
+
+
+class Worker:
+    def __init__(self, hub: Hub) -> None:
+        settings = hub.settings
+        self.hub = hub
+        self.limits = Limits(
+            settings.in_flight_per_provider, settings.in_flight_per_organization, settings.in_flight_per_process
+        )
+        self.flights: dict[str, Flight] = {}
+        self.windows: dict[str, Window] = {}
+        self.recording: GroupCommit[Outcome, bool] = GroupCommit(self._record_all)
+        self.stopping = asyncio.Event()
+        self._after = ""
+        hub.metrics.in_flight.set_function(lambda: len(self.flights))
+
+    async def run(self) -> None:
+        """Until told to stop. Bad weather and bugs cost time, never the worker."""
+        while not self.stopping.is_set():
+            try:
+                rest = await self._round()
+            except BillhookError as error:
+                log.warning("could not claim deliveries; trying again", detail=error.detail)
+                rest = AGAIN_SECONDS
+            except Exception:  # the edge: a bug in one round must not end all later ones
+                log.exception("could not claim deliveries; trying again")
+                rest = AGAIN_SECONDS
+            await self.hub.bell.wait(rest)
+
+    async def _round(self) -> float:
+        """Claim what may be attempted and begin it. How long to rest if nobody rings."""
+        free = self.limits.per_process - len(self.flights)
+        if free <= 0:
+            return POLL_SECONDS
+        async with self.hub.db.transaction() as tx:
+            claim = await queue.claim(tx, self.hub.directory, after=self._after, free=free, limits=self.limits)
+            for provider in claim.unsettled:
+                await holding.settle(tx, provider)
+        self._after = claim.next_provider
+        self._begin(claim)
+        if claim.next_provider or claim.unsettled:
+            return 0.0
+        return min(POLL_SECONDS, claim.wake_ms / 1000)
+
+    def _begin(self, claim: Claim) -> None:
+        claimed_at = time.monotonic()
+        self.hub.metrics.oldest_due.set(claim.oldest_ms / 1000)
+        for leased in claim.leased:
+            self.hub.metrics.lag.observe((leased.claimed_ms - leased.due_ms) / 1000)
+            self.flights[leased.id] = Flight(leased, asyncio.create_task(self._deliver(leased, claimed_at)))
+
+    async def _deliver(self, leased: Leased, claimed_at: float) -> None:
+        try:
+            schedule = self.hub.settings.retry_schedule
+            outcome = await attempt(self.hub.sender, leased, schedule=schedule, claimed_at=claimed_at)
+            self.hub.metrics.count(outcome.exchange)
+            self.flights[leased.id].is_decided = True
+            await self._record(outcome)
+        except Exception:  # the edge: a bug in one attempt ends with its lease, and the delivery is claimed again
+            log.exception("an attempt failed for a reason of ours", delivery=leased.id)
+        finally:
+            del self.flights[leased.id]
+            self.hub.bell.ring()
+
+    async def _record(self, outcome: Outcome) -> None:
+        """Until it is written or refused: what a receiver has taken must not be sent again for want of a database."""
+        while True:
+            try:
+                was_written = await self.recording.add(outcome)
+                break
+            except BillhookError as error:
+                log.warning("could not record an outcome; trying again", detail=error.detail)
+                await asyncio.sleep(AGAIN_SECONDS)
+        if not was_written:
+            self.hub.metrics.events.counts["lost_lease"] += 1
+            log.warning("an outcome came too late: the lease was lost", delivery=outcome.leased.id)
+
+    async def _record_all(self, outcomes: list[Outcome]) -> list[bool | BillhookError]:
+        async with self.hub.db.transaction() as tx:
+            written = await record(tx, outcomes, self.windows)
+        return [outcome.leased.id in written for outcome in outcomes]
+
+    async def renew(self) -> None:
+        """Keep what is in the air; who has lost a lease stops, since somebody else has begun."""
+        held = {flight.leased.id: flight for flight in self.flights.values()}
+        if not held:
+            return
+        async with self.hub.db.transaction() as tx:
+            renewed = await queue.renew(tx, _names(held.values()))
+        for delivery_id in held.keys() - renewed:
+            flight = self.flights.get(delivery_id)
+            if flight is not None and not flight.is_decided:
+                self.hub.metrics.events.counts["lost_lease"] += 1
+                log.warning("a lease was lost in the air", delivery=delivery_id)
+                flight.task.cancel()
+
+    async def land(self) -> None:
+        """Stop claiming, let what is in the air arrive, give the rest back at once."""
+        self.stopping.set()
+        self.hub.bell.ring()
+        tasks = [flight.task for flight in self.flights.values()]
+        if tasks:
+            await asyncio.wait(tasks, timeout=Budget().total + GRACE_SECONDS)
+        await self._give_back(list(self.flights.values()))
+        await self.recording.drain()
+
+    async def _give_back(self, late: list[Flight]) -> None:
+        if not late:
+            return
+        for flight in late:
+            flight.task.cancel()
+        await asyncio.wait([flight.task for flight in late])
+        async with self.hub.db.transaction() as tx:
+            await queue.release(tx, _names(late))
+
+
+def _names(flights: Iterable[Flight]) -> list[tuple[str, str]]:
+    return [(flight.leased.id, flight.leased.lease) for flight in flights]
+
+
+@asynccontextmanager
+async def running_worker(hub: Hub) -> AsyncIterator[Worker]:
+    """Delivering, from here to the end of the block."""
+    worker = Worker(hub)
+    chores = Chores(hub, worker.windows, worker.renew)
+    claiming = asyncio.create_task(worker.run())
+    beside = [
+        asyncio.create_task(follow(hub.db, CHANNEL, hub.bell.ring)),
+        asyncio.create_task(chores.run()),
+    ]
+    try:
+        yield worker
+    finally:
+        worker.stopping.set()
+        hub.bell.ring()
+        await asyncio.wait([claiming])
+        await worker.land()
+        for task in beside:
+            task.cancel()
+        await asyncio.wait(beside)

@@ -1,0 +1,154 @@
+"""/api/v1/groups and the providers in them."""
+
+from datetime import UTC, datetime
+from typing import Annotated
+
+from fastapi import APIRouter, Query
+from starlette.requests import Request
+
+from billhook.auth.authenticate import Caller, requires
+from billhook.auth.context import auth_of
+from billhook.errors import InvalidParameters
+from billhook.groups import manage, store
+from billhook.groups.bodies import AnyNewProvider, AnyProviderChanges, GroupChanges, NewGroup
+from billhook.groups.views import (
+    AnyNewProviderView,
+    AnyProviderView,
+    GroupList,
+    GroupView,
+    ProviderList,
+    group_view,
+    new_provider_view,
+    provider_view,
+)
+from billhook.storage.ids import is_id
+from billhook.web.documents import Envelope, Meta, errors
+from billhook.web.routes import BoundedRoute
+
+router = APIRouter(tags=["groups"], route_class=BoundedRoute)
+
+Reader = Annotated[Caller, requires("groups:read")]
+Writer = Annotated[Caller, requires("groups:write")]
+Limit = Annotated[int, Query(ge=1, le=100)]
+Cursor = Annotated[str | None, Query(max_length=64, description="`next_cursor` of the page before.")]
+
+
+@router.get("/groups", summary="List the groups, the newest first", responses=errors(400, 401, 403))
+async def list_groups(request: Request, caller: Reader, limit: Limit = 50, cursor: Cursor = None) -> GroupList:
+    _must_be_cursor(cursor)
+    async with auth_of(request).db.reading() as tx:
+        found = await store.list_groups(tx, caller.organization_id, after=cursor, limit=limit + 1)
+    page = found[:limit]
+    after = page[-1].id if len(found) > limit else None
+    return GroupList(data=[group_view(group) for group in page], meta=Meta(next_cursor=after))
+
+
+@router.post("/groups", summary="Create a group", status_code=201, responses=errors(400, 401, 403, 409, 413))
+async def create_group(request: Request, caller: Writer, body: NewGroup) -> Envelope[GroupView]:
+    auth = auth_of(request)
+    async with auth.db.transaction() as tx:
+        group = await manage.create_group(
+            tx,
+            body.name,
+            organization_id=caller.organization_id,
+            most=auth.settings.max_groups,
+            author=caller.author,
+            now=datetime.now(UTC),
+        )
+    return Envelope(data=group_view(group))
+
+
+@router.get("/groups/{group_id}", summary="One group", responses=errors(400, 401, 403, 404))
+async def get_group(request: Request, caller: Reader, group_id: str) -> Envelope[GroupView]:
+    async with auth_of(request).db.reading() as tx:
+        return Envelope(data=group_view(await manage.get_group(tx, group_id, author=caller.author)))
+
+
+@router.patch("/groups/{group_id}", summary="Rename a group", responses=errors(400, 401, 403, 404, 409, 413))
+async def change_group(request: Request, caller: Writer, group_id: str, body: GroupChanges) -> Envelope[GroupView]:
+    async with auth_of(request).db.transaction() as tx:
+        if body.name is None:
+            return Envelope(data=group_view(await manage.get_group(tx, group_id, author=caller.author)))
+        renamed = await manage.rename_group(tx, group_id, body.name, author=caller.author, now=datetime.now(UTC))
+    return Envelope(data=group_view(renamed))
+
+
+@router.get(
+    "/groups/{group_id}/providers",
+    summary="List the providers of a group, the newest first",
+    responses=errors(400, 401, 403, 404),
+)
+async def list_providers(
+    request: Request, caller: Reader, group_id: str, limit: Limit = 50, cursor: Cursor = None
+) -> ProviderList:
+    _must_be_cursor(cursor)
+    auth, author = auth_of(request), caller.author
+    async with auth.db.reading() as tx:
+        found = await manage.list_providers(tx, auth.vault, group_id, author=author, after=cursor, limit=limit + 1)
+    page = found[:limit]
+    after = page[-1].id if len(found) > limit else None
+    return ProviderList(data=[provider_view(provider) for provider in page], meta=Meta(next_cursor=after))
+
+
+@router.post(
+    "/groups/{group_id}/providers",
+    summary="Add a provider to a group",
+    status_code=201,
+    responses=errors(400, 401, 403, 404, 409, 413),
+)
+async def create_provider(
+    request: Request, caller: Writer, group_id: str, body: AnyNewProvider
+) -> Envelope[AnyNewProviderView]:
+    auth, most, now = auth_of(request), auth_of(request).settings.max_providers, datetime.now(UTC)
+    async with auth.db.transaction() as tx:
+        made = await manage.create_provider(
+            tx, auth.vault, group_id, body.spec(), most=most, author=caller.author, now=now
+        )
+    return Envelope(data=new_provider_view(*made))
+
+
+@router.get("/groups/{group_id}/providers/{provider_id}", summary="One provider", responses=errors(400, 401, 403, 404))
+async def get_provider(request: Request, caller: Reader, group_id: str, provider_id: str) -> Envelope[AnyProviderView]:
+    auth = auth_of(request)
+    async with auth.db.reading() as tx:
+        provider = await manage.get_provider(tx, auth.vault, group_id, provider_id, author=caller.author)
+    return Envelope(data=provider_view(provider))
+
+
+@router.patch(
+    "/groups/{group_id}/providers/{provider_id}",
+    summary="Change a provider",
+    description="A list of headers replaces the one before; a value that is masked stays as it is.",
+    responses=errors(400, 401, 403, 404, 413),
+)
+async def change_provider(
+    request: Request, caller: Writer, group_id: str, provider_id: str, body: AnyProviderChanges
+) -> Envelope[AnyProviderView]:
+    auth, changes = auth_of(request), body.values()
+    async with auth.db.transaction() as tx:
+        provider = await manage.change_provider(
+            tx, auth.vault, group_id, provider_id, changes, author=caller.author, now=datetime.now(UTC)
+        )
+    return Envelope(data=provider_view(provider))
+
+
+@router.post(
+    "/groups/{group_id}/providers/{provider_id}/rotate-signing-secret",
+    summary="Make a new signing secret",
+    description="For 24 hours requests are signed with the one before as well, so that receivers can be changed.",
+    responses=errors(400, 401, 403, 404),
+)
+async def rotate_signing_secret(
+    request: Request, caller: Writer, group_id: str, provider_id: str
+) -> Envelope[AnyNewProviderView]:
+    auth = auth_of(request)
+    async with auth.db.transaction() as tx:
+        rotated = await manage.rotate_signing_secret(
+            tx, auth.vault, group_id, provider_id, author=caller.author, now=datetime.now(UTC)
+        )
+    return Envelope(data=new_provider_view(*rotated))
+
+
+def _must_be_cursor(cursor: str | None) -> None:
+    if cursor is not None and not is_id(cursor):
+        raise InvalidParameters.of("cursor", "must be the next_cursor of the page before")

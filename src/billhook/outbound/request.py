@@ -1,0 +1,53 @@
+"""What goes out and what came back, as values that can be stored and shown."""
+
+from dataclasses import dataclass
+
+Headers = tuple[tuple[str, str], ...]
+
+# Each sentence is all that a customer learns: no address, no system message, no name of ours.
+ERRORS = {
+    "bad_url": "The URL cannot be used.",
+    "bad_response": "The receiver did not answer in valid HTTP.",
+    "blocked_address": "The receiver's address is not allowed.",
+    "connection_refused": "The receiver refused the connection.",
+    "connection_reset": "The receiver closed the connection before its answer was complete.",
+    "dns_error": "The receiver's name could not be looked up.",
+    "network_error": "The receiver could not be reached.",
+    "network_unreachable": "There is no way to the receiver's network.",
+    "timeout": "The receiver took too long.",
+    "tls_error": "No trusted TLS connection to the receiver could be made.",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Outgoing:
+    """A request, ready to be sent as it stands; the network adds Host and Content-Length."""
+
+    method: str
+    url: str
+    headers: Headers
+    body: bytes | None
+
+
+@dataclass(frozen=True, slots=True)
+class Timings:
+    """Milliseconds; None for a phase that was not needed, as on a reused connection, or that did not end."""
+
+    dns: float | None
+    connect: float | None
+    tls: float | None
+    first_byte: float | None  # from the start of the attempt to the end of the response's head
+    total: float
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """What came of it: a status, an error (a word of ERRORS), or both when the answer broke off after its head."""
+
+    status: int | None
+    error: str | None
+    address: str | None
+    timings: Timings
+    headers: Headers
+    body: bytes
+    truncated: bool

@@ -1,0 +1,109 @@
+"""The type "Webhook": one signed HTTP request for each notification, to an address that the customer chose."""
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, Literal
+
+import orjson
+from pydantic import BaseModel, ConfigDict, Field
+
+from billhook import __version__
+from billhook.errors import FieldError, InvalidParameters
+from billhook.outbound.request import Outgoing
+from billhook.providers import headers, urls
+from billhook.providers.checks import checked
+from billhook.providers.headers import masked, valid_headers
+from billhook.providers.kinds import MASK, Config, Message, Stamp
+from billhook.providers.signing import signature
+from billhook.providers.urls import LONGEST_SENT, sendable, valid_url, with_query
+
+Headers = tuple[tuple[str, str], ...]
+
+METHODS = ("GET", "POST")
+CONTENT_TYPE = ("Content-Type", "application/json")
+COMMON: Headers = (("User-Agent", f"Billhook/{__version__}"), ("Accept-Encoding", "identity"))
+QUERY_IS_SIGNED = ("webhook-signed", "query")  # a GET has no body: its query is what the signature covers
+REQUIRED = {"server_url": None, "request_method": None, "request_headers": ()}
+
+# Lengths are only described here: `configure` checks them, and names every problem of a body at once.
+URL: dict[str, Any] = {"minLength": 1, "maxLength": urls.LONGEST_URL}
+KEY: dict[str, Any] = {"minLength": 1, "maxLength": headers.LONGEST_KEY}
+VALUE: dict[str, Any] = {"maxLength": headers.LONGEST_VALUE}
+HEADERS: dict[str, Any] = {"maxItems": headers.MOST_HEADERS}
+
+
+class Header(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    key: str = Field(json_schema_extra=KEY)
+    value: str = Field(json_schema_extra=VALUE, description=f"Never shown again: `{MASK}` stands for it.")
+
+
+class WebhookFields(BaseModel):
+    server_url: str = Field(json_schema_extra=URL, description="The receiver's address: http or https.")
+    request_method: Literal["GET", "POST"]
+    request_headers: list[Header] = Field(
+        default=[], json_schema_extra=HEADERS, description="Sent with every request, in this order."
+    )
+
+
+class Webhook:
+    name = "Webhook"
+    fields: type[BaseModel] = WebhookFields
+
+    def configure(self, given: Mapping[str, Any], kept: Config | None) -> Config:
+        if unknown := [FieldError(name, "is no field of a Webhook") for name in given if name not in REQUIRED]:
+            raise InvalidParameters(errors=unknown)
+        wanted = given if kept else {**REQUIRED, **given}
+        checks: dict[str, Callable[[Any], Any]] = {
+            "server_url": _valid_url,
+            "request_method": _valid_method,
+            "request_headers": partial(valid_headers, kept=kept["request_headers"] if kept else None),
+        }
+        return {**(kept or {}), **checked(**{name: partial(checks[name], wanted[name]) for name in wanted})}
+
+    def show(self, config: Config) -> dict[str, Any]:
+        return {**config, "request_headers": masked(config["request_headers"])}
+
+    def check(self, config: Config, message: Message) -> str | None:
+        if config["request_method"] == "POST":
+            return None
+        # the first half spares the encoding of what is too long without it
+        is_long = len(message.title) + len(message.content) > LONGEST_SENT
+        if is_long or len(with_query(config["server_url"], message)) > LONGEST_SENT:
+            return f"too long for GET: the URL with title and content would have more than {LONGEST_SENT:,} bytes"
+        return None
+
+    def request(self, config: Config, message: Message, stamp: Stamp) -> Outgoing:
+        own = [(header["key"], header["value"]) for header in config["request_headers"]]
+        if config["request_method"] == "GET":
+            url = with_query(config["server_url"], message)
+            signed = _signed(stamp, url.partition("?")[2].encode())
+            return Outgoing("GET", url, (*COMMON, *signed, QUERY_IS_SIGNED, *_test(stamp), *own), None)
+        body = orjson.dumps({"title": message.title, "content": message.content})
+        sent = (CONTENT_TYPE, *COMMON, *_signed(stamp, body), *_test(stamp), *own)
+        return Outgoing("POST", sendable(config["server_url"]), sent, body)
+
+
+def _signed(stamp: Stamp, payload: bytes) -> Headers:
+    return (
+        ("webhook-id", stamp.webhook_id),
+        ("webhook-timestamp", str(stamp.timestamp)),
+        ("webhook-signature", signature(stamp.secrets, stamp.webhook_id, stamp.timestamp, payload)),
+    )
+
+
+def _test(stamp: Stamp) -> Headers:
+    return (("webhook-test", "true"),) if stamp.is_test else ()
+
+
+def _valid_url(url: str | None) -> str:
+    if url is None:
+        raise InvalidParameters.of("server_url", "is required")
+    return valid_url(url)
+
+
+def _valid_method(method: str | None) -> str:
+    if method not in METHODS:
+        raise InvalidParameters.of("request_method", f"must be {' or '.join(METHODS)}")
+    return method
