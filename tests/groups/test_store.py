@@ -11,7 +11,7 @@ from billhook.groups.model import Group, Health, Provider, SigningSecret
 from billhook.groups.store import groups, providers
 from billhook.storage.ids import new_id
 from billhook.storage.vault import WrongKey
-from tests.groups.setting import FIELDS, NOW, TOKEN, make_group, make_provider
+from tests.groups.setting import NOW, TOKEN, URL, make_group, make_provider
 from tests.support import another_organization
 
 
@@ -112,7 +112,7 @@ async def test_nothing_of_the_settings_or_secrets_is_readable_in_the_row(install
     stored = b"".join(value if isinstance(value, bytes) else str(value).encode() for value in row)
     for hidden in (secret, TOKEN, "receiver.example", "very-secret-query"):
         assert hidden.encode() not in stored
-    assert FIELDS["server_url"] not in repr(provider)
+    assert URL not in repr(provider)
     assert secret not in repr(provider)
 
 

@@ -1,7 +1,7 @@
 """A name server on this machine that says whatever a test, or an attacker, wants."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from ipaddress import IPv4Address, ip_address
 from types import TracebackType
 from typing import Self
@@ -9,7 +9,7 @@ from typing import Self
 A, AAAA = 1, 28
 NO_SUCH_NAME = 3
 
-Zone = dict[str, Sequence[str]]
+Zone = Mapping[str, Sequence[str]]
 Answers = Callable[[str], Sequence[str] | None]
 
 

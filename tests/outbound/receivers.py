@@ -19,18 +19,26 @@ class RawReceiver:
     """Answers each whole request with the given bytes, or by a function that writes what it likes and how it likes."""
 
     def __init__(
-        self, answer: bytes | Answer = OK, *, host: str = "127.0.0.1", tls: ssl.SSLContext | None = None
+        self,
+        answer: bytes | Answer = OK,
+        *,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        tls: ssl.SSLContext | None = None,
+        greeting: bytes = b"",
     ) -> None:
         self.requests: list[bytes] = []
         self.connections = 0
         self._answer = answer
         self._host = host
         self._tls = tls
+        self._greeting = greeting
+        self.port = port
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def __aenter__(self) -> Self:
-        self._server = await asyncio.start_server(self._accept, self._host, 0, ssl=self._tls)
-        self.port: int = self._server.sockets[0].getsockname()[1]
+        self._server = await asyncio.start_server(self._accept, self._host, self.port, ssl=self._tls)
+        self.port = self._server.sockets[0].getsockname()[1]
         return self
 
     async def __aexit__(
@@ -50,6 +58,7 @@ class RawReceiver:
 
     def _accept(self, reader: StreamReader, writer: StreamWriter) -> None:
         self.connections += 1
+        writer.write(self._greeting)
         task = asyncio.create_task(self._serve(reader, writer))
         self._tasks.add(task)
 

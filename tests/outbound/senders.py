@@ -1,5 +1,6 @@
 """Senders for tests: to this machine only, in no hurry unless they are told to be."""
 
+import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from ipaddress import ip_network
@@ -11,12 +12,13 @@ from billhook.outbound.request import Exchange, Outgoing
 
 THIS_MACHINE = Guard((ip_network("127.0.0.0/8"),))
 NOWHERE = Guard()
+TRUSTING_THE_SYSTEM = ssl.create_default_context()  # once: to load all authorities takes as long as a test
 BODY = b'{"title":"Budget","content":"exceeded"}'
 
 
 @asynccontextmanager
 async def sending(guard: Guard = THIS_MACHINE, **options: Any) -> AsyncIterator[Sender]:
-    sender = Sender(guard, **options)
+    sender = Sender(guard, **{"ssl_context": TRUSTING_THE_SYSTEM, **options})
     yield sender
     await sender.close()
 

@@ -55,7 +55,8 @@ def test_nothing_outside_the_assigned_space_is_permitted(address: IPv6Address) -
 
 @given(st.ip_addresses())
 def test_what_is_private_to_python_is_never_permitted(address: IPv4Address | IPv6Address) -> None:
-    if address.is_private or address.is_multicast or address.is_reserved or address.is_loopback:
+    meant = getattr(address, "ipv4_mapped", None) or address
+    if meant.is_private or meant.is_multicast or meant.is_reserved or meant.is_loopback:
         assert not NOTHING_ALLOWED.permits(str(address))
 
 

@@ -9,7 +9,7 @@ import svix.webhooks
 from hypothesis import given
 from hypothesis import strategies as st
 
-from billhook.providers.signing import SECRET_BYTES, new_signing_secret, signature
+from billhook.providers.signing import SECRET_BYTES, TOLERANCE_SECONDS, new_signing_secret, signature, verify
 
 # The vector of the Standard Webhooks libraries.
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
@@ -77,3 +77,25 @@ def test_receivers_libraries_refuse_what_was_changed(
 def test_any_payload_is_signed_as_the_library_signs_it(payload: str, key: bytes) -> None:
     expected = standardwebhooks.Webhook(key).sign(ID, datetime.fromtimestamp(TIMESTAMP, UTC), payload)
     assert signature(["whsec_" + b64encode(key).decode()], ID, TIMESTAMP, payload.encode()) == expected
+
+
+def test_what_we_sign_we_also_verify() -> None:
+    new, old, at = new_signing_secret(), new_signing_secret(), now()
+    sent = headers(signature([new, old], ID, at, PAYLOAD), at)
+    assert verify(new, sent, PAYLOAD, now=at) is None
+    assert verify(old, sent, PAYLOAD, now=at + TOLERANCE_SECONDS) is None
+
+
+def test_what_is_wrong_with_a_request_is_said() -> None:
+    secret, at = new_signing_secret(), now()
+    sent = headers(signature([secret], ID, at, PAYLOAD), at)
+    for name in sent:
+        assert verify(secret, sent | {name: ""}, PAYLOAD, now=at) == "it is not signed"
+    late = "its timestamp is too far from now"
+    assert verify(secret, sent, PAYLOAD, now=at + TOLERANCE_SECONDS + 1) == late
+    assert verify(secret, sent, PAYLOAD, now=at - TOLERANCE_SECONDS - 1) == late
+    assert verify(secret, sent | {"webhook-timestamp": "soon"}, PAYLOAD, now=at) == late
+    other = "its signature is not made with this secret"
+    assert verify(secret, sent, PAYLOAD + b" ", now=at) == other
+    assert verify(new_signing_secret(), sent, PAYLOAD, now=at) == other
+    assert verify(secret, sent | {"webhook-id": "msg_other"}, PAYLOAD, now=at) == other

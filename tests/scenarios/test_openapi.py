@@ -27,14 +27,15 @@ CHECKS = [
     response_headers_conformance,
     response_schema_conformance,
 ]
+UNREACHABLE = {"type": "Webhook", "name": "victim", "server_url": "http://127.0.0.1:9/", "request_method": "POST"}
 ALL_SCOPES = "clients:read clients:write groups:read groups:write notifications:read notifications:send"
 
 
 class Victims:
-    """Clients to be changed, rotated and revoked, so that nobody revokes the one that asks."""
+    """Clients, groups and all that is in them, to be changed and deleted, so that nobody revokes the one that asks."""
 
     def __init__(self, server: Server, robot: dict[str, Any]) -> None:
-        self.server, self.robot = server, robot
+        self.server, self.robot, self.numbers = server, robot, itertools.count()
         self.lasting = self.make()
 
     @property
@@ -43,17 +44,33 @@ class Victims:
 
     def make(self) -> dict[str, str]:
         """What the path parameters may be, so that they name something. With two secrets, since one cannot be ended."""
-        body = {"name": "victim", "scope": "clients:read"}
-        made = self.server.http.post("/api/v1/clients", json=body, headers=self.headers).json()["data"]
-        path = f"/api/v1/clients/{made['client_id']}/rotate"
-        rotated = self.server.http.post(path, json={"grace": "1h"}, headers=self.headers).json()["data"]
-        return {"client_id": rotated["client_id"], "secret_id": rotated["secrets"][0]["id"]}
+        client = self.post("clients", {"name": "victim", "scope": "clients:read"})
+        rotated = self.post(f"clients/{client['client_id']}/rotate", {"grace": "1h"})
+        group = self.post("groups", {"name": f"victim {next(self.numbers)}"})["id"]
+        provider = self.post(f"groups/{group}/providers", UNREACHABLE)["id"]
+        sent = self.post(f"groups/{group}/notifications", {"title": "one", "content": "two"})
+        recovery = self.post(f"groups/{group}/providers/{provider}/recover", {"since": "2026-01-01T00:00:00Z"})
+        return {
+            "client_id": rotated["client_id"],
+            "secret_id": rotated["secrets"][0]["id"],
+            "group_id": group,
+            "provider_id": provider,
+            "notification_id": sent["id"],
+            "delivery_id": sent["deliveries"][0]["id"],
+            "recovery_id": recovery["id"],
+        }
+
+    def post(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
+        answer = self.server.http.post(f"/api/v1/{path}", json=body, headers=self.headers)
+        assert answer.is_success, answer.text
+        return dict(answer.json()["data"])
 
 
 @pytest.fixture(scope="module")
 def victims(shared_billhook: Billhook) -> Victims:
     robot = shared_billhook.create_client(scope=ALL_SCOPES)
-    return Victims(shared_billhook.serve(BILLHOOK_TRUSTED_PROXIES="127.0.0.0/8"), robot)
+    many = {"BILLHOOK_MAX_GROUPS": "10000", "BILLHOOK_MAX_PROVIDERS": "1000"}
+    return Victims(shared_billhook.serve(BILLHOOK_TRUSTED_PROXIES="127.0.0.0/8", **many), robot)
 
 
 @pytest.fixture(scope="module")

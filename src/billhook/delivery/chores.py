@@ -15,7 +15,6 @@ from billhook.groups.store import providers
 from billhook.storage.clock import now_ms
 from billhook.storage.database import Transaction
 
-TICK_SECONDS = 1.0
 MEND_SECONDS = 15.0
 FORGET_SECONDS = 600.0
 BREATH_SECONDS = 0.05  # between two steps of forgetting, for those who deliver
@@ -45,7 +44,7 @@ class Chores:
         async with self.hub.db.transaction() as tx:
             if swept := await queue.sweep(tx):
                 log.warning("took back deliveries of a worker that is gone", deliveries=swept)
-            moved = await holding.reconcile(tx)
+            moved = mended = await holding.reconcile(tx)
             opened = select(func.count()).where(providers.c.open_until_ms > now_ms(), providers.c.deleted_at.is_(None))
             self.hub.metrics.open_breakers.set((await tx.execute(opened)).scalar_one())
         while moved >= holding.STEP:
@@ -53,7 +52,8 @@ class Chores:
                 moved = await holding.reconcile(tx)
         await self.recover()
         self.forget_windows(time.time_ns() // 1_000_000)
-        self.hub.bell.ring()
+        if swept or mended:
+            self.hub.bell.ring()
 
     async def recover(self) -> None:
         """Step by step until no recovery is running; whoever dies on the way leaves it to the next."""
@@ -64,7 +64,8 @@ class Chores:
                 is_running = recovery is not None
                 if recovery is not None:
                     await replay.step(tx, recovery)
-            self.hub.bell.ring()
+            if is_running:
+                self.hub.bell.ring()
 
     async def forget(self) -> None:
         async with self.hub.db.reading() as tx:
@@ -90,11 +91,12 @@ class Chores:
 
 
 async def _repeat(what: str, seconds: float, work: Work) -> None:
+    """Now, and then again and again: a worker that has just started finds what the one before it has left."""
     while True:
-        await asyncio.sleep(seconds)
         try:
             await work()
         except BillhookError as error:
             log.warning(f"could not {what}; trying again", detail=error.detail)
         except Exception:  # the edge: a bug in one round must not end all later ones
             log.exception(f"could not {what}; trying again")
+        await asyncio.sleep(seconds)

@@ -110,10 +110,11 @@ def attempt_row(outcome: Outcome) -> dict[str, Any]:
 
 
 def detail_of(exchange: Exchange) -> dict[str, Any]:
-    timings = {name: None if ms is None else round(ms, 2) for name, ms in asdict(exchange.timings).items()}
+    taken = exchange.timings
+    phases = {"dns": taken.dns, "connect": taken.connect, "tls": taken.tls, "first_byte": taken.first_byte}
     return {
         "address": exchange.address,
-        "timings": timings,
+        "timings": phases | {"total": taken.total},
         "headers": exchange.headers,
         "truncated": exchange.truncated,
     }

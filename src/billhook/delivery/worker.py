@@ -22,6 +22,7 @@ from billhook.storage.commits import GroupCommit
 from billhook.storage.notices import follow
 
 POLL_SECONDS = 1.0  # at most one query a second when there is nothing to do
+LISTENING_POLL_SECONDS = 2.0  # where others announce their work, looking is only for what was missed
 AGAIN_SECONDS = 0.5  # after bad weather
 GRACE_SECONDS = 3.0  # at a stop, beyond the longest attempt: to record it
 
@@ -48,6 +49,7 @@ class Worker:
         self.windows: dict[str, Window] = {}
         self.recording: GroupCommit[Outcome, bool] = GroupCommit(self._record_all)
         self.stopping = asyncio.Event()
+        self.poll_seconds = POLL_SECONDS if hub.db.is_sqlite else LISTENING_POLL_SECONDS
         self._after = ""
         hub.metrics.in_flight.set_function(lambda: len(self.flights))
 
@@ -68,7 +70,7 @@ class Worker:
         """Claim what may be attempted and begin it. How long to rest if nobody rings."""
         free = self.limits.per_process - len(self.flights)
         if free <= 0:
-            return POLL_SECONDS
+            return self.poll_seconds
         async with self.hub.db.transaction() as tx:
             claim = await queue.claim(tx, self.hub.directory, after=self._after, free=free, limits=self.limits)
             for provider in claim.unsettled:
@@ -77,7 +79,7 @@ class Worker:
         self._begin(claim)
         if claim.next_provider or claim.unsettled:
             return 0.0
-        return min(POLL_SECONDS, claim.wake_ms / 1000)
+        return min(self.poll_seconds, claim.wake_ms / 1000)
 
     def _begin(self, claim: Claim) -> None:
         claimed_at = time.monotonic()
@@ -147,8 +149,11 @@ class Worker:
         for flight in late:
             flight.task.cancel()
         await asyncio.wait([flight.task for flight in late])
-        async with self.hub.db.transaction() as tx:
-            await queue.release(tx, _names(late))
+        try:
+            async with self.hub.db.transaction() as tx:
+                await queue.release(tx, _names(late))
+        except BillhookError as error:
+            log.warning("could not give deliveries back; their leases will lapse", detail=error.detail)
 
 
 def _names(flights: Iterable[Flight]) -> list[tuple[str, str]]:

@@ -49,7 +49,7 @@ async def create_group(
     await feed.advance(tx)  # one at a time, so that two cannot both be the last one, or have one name
     group = Group(new_id("grp"), organization_id, model.valid_name(name), now)
     if await store.count_groups(tx, organization_id) >= most:
-        raise GroupConflict(f"an organization may have {most} groups, and it has them")
+        raise GroupConflict(f"the organization has as many groups as it may have: {most}")
     await _must_be_free(tx, group.name, group)
     await store.insert_group(tx, group)
     await _note(tx, author, group, "group.created", now=now)
@@ -91,7 +91,7 @@ async def create_provider(
     group = await get_group(tx, group_id, author=author)
     valid = _checked_spec(spec)
     if await store.count_providers(tx, group_id) >= most:
-        raise ProviderConflict(f"a group may have {most} providers, and it has them")
+        raise ProviderConflict(f"the group has as many providers as it may have: {most}")
     secret = new_signing_secret()
     provider = Provider(
         id=new_id("prv"),

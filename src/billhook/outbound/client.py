@@ -17,10 +17,10 @@ from billhook.outbound.request import Exchange, Outgoing
 from billhook.outbound.resolver import Resolver
 from billhook.outbound.target import parse_target
 from billhook.outbound.trace import TRACE, Trace, milliseconds_since
+from billhook.outbound.wording import Request
 
 LONGEST_BODY = 64 * 1024  # bytes that are read; a response that ends within them leaves its connection usable
 MOST_HEADERS = 128
-THEIR_HEADERS = ("Accept", "Accept-Encoding", "Content-Type", "User-Agent")  # what aiohttp would add
 
 log = structlog.get_logger(__name__)
 
@@ -64,7 +64,7 @@ class Sender:
 
     async def send(self, outgoing: Outgoing) -> Exchange:
         """Once; a receiver or a network that misbehaves is told in the result, never raised."""
-        trace = Trace()
+        trace = Trace(outgoing.headers)
         token = TRACE.set(trace)
         try:
             await self._converse(outgoing, trace)
@@ -97,7 +97,6 @@ class Sender:
         return await session.request(
             outgoing.method,
             url,
-            headers=outgoing.headers,
             data=outgoing.body,
             allow_redirects=False,
             timeout=self._timeout if not spent_seconds else self._budget.timeout(spent_seconds),
@@ -108,7 +107,7 @@ class Sender:
         self._session = aiohttp.ClientSession(
             connector=Connector(self._guard, self._resolver, ssl=self._ssl_context),
             cookie_jar=aiohttp.DummyCookieJar(),
-            skip_auto_headers=THEIR_HEADERS,
+            request_class=Request,
             auto_decompress=False,
             trust_env=False,  # a proxy would dial whatever it likes
             read_bufsize=LONGEST_BODY // 2,

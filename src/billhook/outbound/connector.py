@@ -41,12 +41,14 @@ class Connector(TCPConnector):
 
     async def connect(self, *args: Any, **options: Any) -> Connection:
         trace = TRACE.get()
-        connection = await super().connect(*args, **options)
-        while trace.fresh_only and trace.connect is None:
-            connection.close()
+        while True:
             connection = await super().connect(*args, **options)
-        wire = connection.protocol
-        assert isinstance(wire, Wire)
+            wire = connection.protocol
+            assert isinstance(wire, Wire)
+            is_pooled = trace.connect is None
+            if not is_pooled or not (trace.fresh_only or wire.should_close):
+                break
+            connection.close()  # also when it spoke unasked: some servers send a 408 before they close an idle one
         trace.wire, trace.address = wire, wire.address
         return connection
 

@@ -4,11 +4,13 @@ import errno
 import ssl
 
 import aiohttp
+from aiohttp.http_exceptions import HttpProcessingError
 
 from billhook.outbound.guard import Blocked
 from billhook.outbound.target import BadUrl
 
-FAILURES = (aiohttp.ClientError, OSError, BadUrl)  # all that receivers and networks can do; anything else is our bug
+# All that receivers and networks can do; anything else is a bug of ours.
+FAILURES = (aiohttp.ClientError, HttpProcessingError, OSError, BadUrl)
 
 # The first that fits counts, so the narrow ones come first.
 WORDS: tuple[tuple[type[BaseException], str], ...] = (
@@ -22,6 +24,7 @@ WORDS: tuple[tuple[type[BaseException], str], ...] = (
     (aiohttp.ServerDisconnectedError, "connection_reset"),
     (aiohttp.ClientPayloadError, "connection_reset"),
     (aiohttp.ClientResponseError, "bad_response"),
+    (HttpProcessingError, "bad_response"),
     (aiohttp.InvalidURL, "bad_url"),
     (BadUrl, "bad_url"),
 )

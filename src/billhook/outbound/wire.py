@@ -44,6 +44,12 @@ class Wire(ResponseHandler):
         if self.transport is not None:
             self.transport.abort()
 
+    def set_exception(self, exc: BaseException, *cause: BaseException) -> None:
+        """What ends the connection ends the body: aiohttp leaves its reader waiting when a chunk is malformed."""
+        super().set_exception(exc, *cause)
+        if self._payload is not None and not self._payload.is_eof():
+            self._payload.set_exception(exc)
+
     def connection_lost(self, exc: BaseException | None) -> None:
         if exc is not None and self._payload is not None and not self._payload.is_eof():
             self._payload.set_exception(exc)  # else a body that ends with the connection would seem complete

@@ -9,6 +9,9 @@ RANDOM_BITS = 80
 STEP_BITS = 40  # of the step between two ids of one millisecond, so that one does not tell the next
 LENGTH = 26  # 48 bits of milliseconds and 80 random bits, 5 bits a character
 
+PAIRS = [first + second for first in ALPHABET for second in ALPHABET]  # spelt two at a time: ids are made in bulk
+SHIFTS = range(5 * (LENGTH - 2), -1, -10)
+
 FORM = re.compile(r"[a-z]{3}_[0-9a-z]{26}")
 
 _latest = 0
@@ -33,4 +36,4 @@ def is_id(text: str) -> bool:
 
 
 def _spell(number: int) -> str:
-    return "".join(ALPHABET[number >> shift & 31] for shift in range(5 * (LENGTH - 1), -1, -5))
+    return "".join([PAIRS[number >> shift & 1023] for shift in SHIFTS])
