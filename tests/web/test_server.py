@@ -149,19 +149,28 @@ async def test_what_is_no_http_is_refused_like_everything_else(running: Running,
 
 
 @on_one_engine
-async def test_one_packet_of_requests_leaves_one_keep_alive_timer(running: Running) -> None:
+async def test_a_client_that_rests_after_its_answer_is_hung_up_on(running: Running) -> None:
     reader, writer = await asyncio.open_connection("127.0.0.1", running.port)
-    request, _ = WHOLE["through a lane"]
-    writer.write(request * 3)
-    for _ in range(3):
-        await reader.readuntil(b"}")
-    (connection,) = running.connections
-    timer = connection.timeout_keep_alive_task
-    assert timer is not None
-    writer.write(request)
+    writer.write(WHOLE["through a lane"][0])
     await reader.readuntil(b"}")
-    assert timer.cancelled()
-    assert await running.connected()
+    (connection,) = running.connections
+    for now in (0.0, connection.timeout_keep_alive):
+        running.server.hang_up_on_the_slow(now=now)
+        assert not connection.transport.is_closing()
+    running.server.hang_up_on_the_slow(now=connection.timeout_keep_alive + 1.0)
+    assert await read_to_the_end(reader) == b""
+    writer.close()
+
+
+@on_one_engine
+async def test_a_client_that_waits_for_the_framework_is_not_hung_up_on(running: Running) -> None:
+    _, writer = await asyncio.open_connection("127.0.0.1", running.port)
+    await until(running.connected)
+    (connection,) = running.connections
+    connection.data_received(WHOLE["by the framework"][0])  # its task has not begun yet
+    for now in (0.0, 2 * FOREVER):
+        running.server.hang_up_on_the_slow(now=now)
+        assert not connection.transport.is_closing()
     writer.close()
 
 

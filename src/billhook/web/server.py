@@ -1,5 +1,6 @@
 """The HTTP server: uvicorn, with a short cut for lanes, no patience for slow clients, and status 0 at its end."""
 
+import math
 import socket
 import time
 from types import FrameType
@@ -19,6 +20,9 @@ BACKLOG = 2048
 TICKS_PER_SECOND = 10  # how often uvicorn calls on_tick
 
 
+State = tuple[int, float]  # of a connection: requests begun, and our patience with it
+
+
 class LaneProtocol(HttpToolsProtocol):
     """A plain request for a lane is answered as its last byte arrives: no task, no events, no ASGI messages.
 
@@ -32,6 +36,7 @@ class LaneProtocol(HttpToolsProtocol):
     _head_bytes = 0
     _is_stopping = False
     is_arriving = False  # a request has begun and its end is not here yet
+    is_resting = False  # a lane has answered and no request has begun since; after the framework uvicorn sets a timer
     begun = 0  # requests on this connection
 
     def data_received(self, data: bytes) -> None:
@@ -46,6 +51,7 @@ class LaneProtocol(HttpToolsProtocol):
         super().on_message_begin()
         self.begun += 1
         self.is_arriving = self._is_in_head = True
+        self.is_resting = False
         self._head_bytes = 0
 
     def on_headers_complete(self) -> None:
@@ -121,19 +127,16 @@ class LaneProtocol(HttpToolsProtocol):
         head = b"".join([b"%s: %s\r\n" % pair for pair in headers])
         self.transport.write(b"".join([STATUS_LINE[answer.status], head, b"\r\n", answer.body]))
         self.server_state.total_requests += 1
-        self._unset_keepalive_if_required()
+        self.is_resting = True
         if will_close:
             self.transport.close()
-        else:
-            wait = self.timeout_keep_alive
-            self.timeout_keep_alive_task = self.loop.call_later(wait, self.timeout_keep_alive_handler)
 
 
 class Server(uvicorn.Server):
     def __init__(self, app: RequestManners, *, slowest_request_seconds: float = SLOWEST_REQUEST_SECONDS) -> None:
         super().__init__(_config(app))
         self._slowest = slowest_request_seconds
-        self._reading: WeakKeyDictionary[LaneProtocol, tuple[int, float]] = WeakKeyDictionary()
+        self._waiting: WeakKeyDictionary[LaneProtocol, tuple[State, float]] = WeakKeyDictionary()  # and since when
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """uvicorn would remember the signal and raise it again after its clean stop. A second one ends the patience."""
@@ -149,13 +152,20 @@ class Server(uvicorn.Server):
         """One look at all connections a second costs less than a timer for each request, and sees idle ones as well."""
         for connection in list(self.server_state.connections):
             assert isinstance(connection, LaneProtocol)
-            is_awaited = connection.is_arriving or connection.begun == 0
-            seen, since = self._reading.get(connection, (0, now))
-            if not is_awaited or seen != connection.begun:
+            patience = self._patience_with(connection)
+            state = (connection.begun, patience)
+            seen, since = self._waiting.get(connection, (state, now))
+            if seen != state:
                 since = now
-            self._reading[connection] = (connection.begun, since)
-            if is_awaited and now - since > self._slowest:
+            self._waiting[connection] = (state, since)
+            if now - since > patience:
                 connection.transport.close()
+
+    def _patience_with(self, connection: LaneProtocol) -> float:
+        """Seconds that the connection may stay as it is; there is no end to them while we are the ones to act."""
+        if connection.is_arriving or connection.begun == 0:
+            return self._slowest
+        return connection.timeout_keep_alive if connection.is_resting else math.inf
 
 
 def _config(app: RequestManners) -> uvicorn.Config:
