@@ -10,11 +10,21 @@ from typing import Any
 import jwt
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, generate_private_key
+from cryptography.hazmat.primitives.asymmetric.utils import encode_dss_signature
 from joserfc import jwt as jose
 from joserfc.jwk import ECKey
 
 from billhook.auth.keys import Key, new_key
-from billhook.auth.tokens import LEEWAY, LONGEST_TOKEN, Claims, new_token_id, payload_of, read_token, signer_of
+from billhook.auth.tokens import (
+    LEEWAY,
+    LONGEST_TOKEN,
+    Claims,
+    new_token_id,
+    payload_of,
+    read_token,
+    side_by_side,
+    signer_of,
+)
 from billhook.errors import Unauthenticated
 
 ISSUER = "https://billhook.example.com"
@@ -42,6 +52,15 @@ def read(token: str, *, now: float = NOW, keys: list[Key] | None = None) -> Clai
 def test_our_own_tokens_are_read_back() -> None:
     assert read(minted()) == CLAIMS
     assert read(minted(), keys=[OTHER, KEY]) == CLAIMS
+
+
+NUMBERS = [1, 0x7F, 0x80, 2**248 - 1, 2**248, 2**255 - 1, 2**255, 2**256 - 1]  # each side of a change in DER's length
+
+
+@pytest.mark.parametrize("r", NUMBERS)
+@pytest.mark.parametrize("s", NUMBERS)
+def test_the_numbers_of_a_signature_take_32_bytes_each(r: int, s: int) -> None:
+    assert side_by_side(encode_dss_signature(r, s)) == r.to_bytes(32, "big") + s.to_bytes(32, "big")
 
 
 def test_another_library_verifies_what_we_sign() -> None:

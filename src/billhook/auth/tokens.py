@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 
 import orjson
 from cryptography.hazmat.primitives.asymmetric.ec import ECDSA
-from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
 from cryptography.hazmat.primitives.hashes import SHA256
 from joserfc import jwt
 from joserfc.errors import JoseError
@@ -51,10 +50,19 @@ def signer_of(key: Key) -> Sign:
 
     def sign(payload: bytes) -> bytes:
         signed = header + _base64(payload)
-        r, s = decode_dss_signature(private.sign(signed, _ES256))
-        return signed + b"." + _base64(r.to_bytes(32, "big") + s.to_bytes(32, "big"))
+        return signed + b"." + _base64(side_by_side(private.sign(signed, _ES256)))
 
     return sign
+
+
+def side_by_side(signature: bytes) -> bytes:
+    """The two numbers of a P-256 signature in 32 bytes each (RFC 7518 §3.4), out of DER: 30 n 02 n r… 02 n s….
+
+    DER leaves out leading zeros, and puts one before a number whose first bit is set.
+    """
+    end_of_r = 4 + signature[3]
+    r, s = signature[4:end_of_r], signature[end_of_r + 2 :]
+    return r[-32:].rjust(32, b"\0") + s[-32:].rjust(32, b"\0")
 
 
 def payload_of(claims: Claims, *, issuer: str) -> bytes:
