@@ -240,5 +240,3 @@ def test_the_window_says_what_a_plain_count_of_the_last_minute_says(events: list
         mostly = len(recent) >= 20 and recent.count(False) * 2 >= len(recent)
         assert window.is_mostly_failing() is mostly
     assert len(window.seconds) <= 61
-
-

@@ -1,4 +1,4 @@
-"""Queued deliveries of providers that take none: held, released, cancelled, given up; never lost, never too many at once."""
+"""Queued deliveries of providers that take none: held, released, cancelled, given up; never too many at once."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -81,9 +81,7 @@ async def test_a_move_begins_with_the_oldest(
 
 
 @each_move
-async def test_a_move_leaves_others_alone(
-    installation: Installation, work: Move, before: State, after: State
-) -> None:
+async def test_a_move_leaves_others_alone(installation: Installation, work: Move, before: State, after: State) -> None:
     team = await make_team(installation, 2)
     await send(team)
     await set_values(installation.db, deliveries, state=before)

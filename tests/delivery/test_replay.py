@@ -159,9 +159,7 @@ async def test_a_long_recovery_goes_step_by_step_and_shows_its_progress(
     assert (done.finished_ms or 0) >= begun.created_ms
 
 
-async def test_a_recovery_goes_on_after_a_restart(
-    installation: Installation, location: str, short_step: None
-) -> None:
+async def test_a_recovery_goes_on_after_a_restart(installation: Installation, location: str, short_step: None) -> None:
     team = await make_team(installation)
     ids = await failed_of(team, 5)
     begun = await begin(team)

@@ -108,7 +108,8 @@ async def test_deliveries_are_forgotten_in_bounded_steps_the_oldest_first(
 @on_postgres
 async def test_what_is_delivered_again_in_that_very_moment_is_not_forgotten(installation: Installation) -> None:
     db, team = installation.db, await make_team(installation)
-    own = await put_delivery(db, State.FAILED, provider_id=team.provider.id)
+    owners = {"organization_id": team.group.organization_id, "provider_id": team.provider.id}
+    own = await put_delivery(db, State.FAILED, **owners)
     async with db.transaction() as tx:
         halting = Halting(tx)
         forgetting = asyncio.create_task(forget_deliveries(cast(Transaction, halting), before_ms=BEFORE_MS))

@@ -92,9 +92,7 @@ def test_each_attempt_waits_for_its_step(charged: int) -> None:
 
 def test_a_short_schedule_bounds_every_kind_of_failure() -> None:
     for status in (401, 400, 500):
-        decision = decide(
-            answered(status), charged=1, attempts=1, age=NOTHING, schedule=(SECOND,), now=NOW, roll=0.0
-        )
+        decision = decide(answered(status), charged=1, attempts=1, age=NOTHING, schedule=(SECOND,), now=NOW, roll=0.0)
         assert decision.state == "failed"
 
 
@@ -224,9 +222,7 @@ def test_429_costs_no_attempt_but_the_waits_grow(charged: int, attempts: int, ro
 
 @given(age=AGES, hint=st.integers(0, 10**6), roll=ROLLS)
 def test_429_ends_before_it_would_pass_the_deadline(age: timedelta, hint: int, roll: float) -> None:
-    decision = decide(
-        answered(429, str(hint)), charged=0, attempts=0, age=age, schedule=SCHEDULE, now=NOW, roll=roll
-    )
+    decision = decide(answered(429, str(hint)), charged=0, attempts=0, age=age, schedule=SCHEDULE, now=NOW, roll=roll)
     assert decision.state == ("pending" if age + decision.wait <= DEADLINE else "failed")
     assert not decision.is_charged
 

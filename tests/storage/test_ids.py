@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from billhook.storage.ids import ALPHABET, LENGTH, new_id
+from billhook.storage import ids
+from billhook.storage.ids import ALPHABET, LENGTH, first_id, is_id, new_id
 
 MILLISECONDS = st.integers(min_value=0, max_value=2**48 - 1)
 
@@ -32,3 +33,37 @@ def test_ids_sort_by_the_moment_they_were_made(earlier: int, later: int) -> None
 
 def test_ids_of_one_moment_differ() -> None:
     assert len({id_at(1) for _ in range(1000)}) == 1000
+
+
+@given(milliseconds=MILLISECONDS)
+def test_the_first_id_of_a_moment_is_an_id(milliseconds: int) -> None:
+    first = first_id("dlv", milliseconds)
+    assert is_id(first)
+    assert first.startswith("dlv_")
+    assert set(first.removeprefix("dlv_")) <= set(ALPHABET)
+
+
+@given(made=MILLISECONDS, moment=MILLISECONDS)
+def test_an_id_sorts_before_the_first_of_a_moment_when_it_was_made_before(made: int, moment: int) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ids, "_latest", 0)  # as in a process that has made none later
+        own = id_at(made)
+    assert (own < first_id("cli", moment)) == (made < moment)
+
+
+@given(earlier=MILLISECONDS, later=MILLISECONDS)
+def test_first_ids_sort_by_their_moments(earlier: int, later: int) -> None:
+    assert (first_id("dlv", earlier) < first_id("dlv", later)) == (earlier < later)
+
+
+@given(before=st.integers(max_value=0))
+def test_what_was_made_before_1970_was_made_before_everything(before: int) -> None:
+    assert first_id("dlv", before) == "dlv_" + ALPHABET[0] * LENGTH
+
+
+@pytest.mark.parametrize(
+    "text", ["", "dlv", "dlv_", "dlv_" + "0" * 25, "DLV_" + "0" * 26, "dlv_" + "0" * 26 + "\n", "\0"]
+)
+def test_what_cannot_be_an_id_is_told_apart(text: str) -> None:
+    assert not is_id(text)
+    assert is_id(new_id("dlv"))

@@ -79,9 +79,11 @@ async def on_bug(_request: Request, _error: Exception) -> Response:
 
 
 def _field_error(item: dict[str, Any]) -> FieldError:
-    place = [str(part) for part in item["loc"] if part not in ("body", "query", "path")]
+    """`("body", "request_headers", 0, "key")` is `request_headers[0].key`."""
+    steps = item["loc"][item["loc"][0] in ("body", "query", "path", "header") :]
+    place = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in steps)
     message = str(item["msg"]).removeprefix("Value error, ")
-    return FieldError(".".join(place) or "body", message[:1].lower() + message[1:])
+    return FieldError(place.removeprefix(".") or "body", message[:1].lower() + message[1:])
 
 
 Handler = Callable[[Request, Any], Coroutine[Any, Any, Response]]
