@@ -274,3 +274,26 @@ def test_following_shows_each_change_as_it_happens(tmp_path: Path) -> None:
 def delivered(shown: str) -> int:
     lines = [json.loads(line) for line in shown.splitlines()]
     return sum(line["state"] == "delivered" for line in lines)
+
+
+def test_following_shows_every_one_of_a_burst(tmp_path: Path) -> None:
+    with billhook_in(tmp_path) as program:
+        program.json("group", "create", "Ops")
+        program.json("provider", "add", "Ops", "--name", "Pager", "--url", RECEIVER)
+        first = program.json("send", "Ops", "--title", "t", "--content", "c")["deliveries"][0]["id"]
+        following = program.start("deliveries", "--follow", "--json")
+        until(lambda: first in following.stdout, what="the first is shown")
+        copied_120_times(program.database_file)
+        until(lambda: len(following.stdout.splitlines()) >= 121, what="all are shown", seconds=10)
+
+
+def copied_120_times(database: Path) -> None:
+    """At once, as a busy sender's."""
+    with closing(sqlite3.connect(database, isolation_level=None)) as db:
+        names = [row[1] for row in db.execute("PRAGMA table_info(deliveries)") if row[1] != "id"]
+        columns = ", ".join(names)
+        db.execute(
+            f"WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 120) "  # noqa: S608
+            f"INSERT INTO deliveries (id, {columns}) SELECT substr(id, 1, 27) || printf('%03d', i), {columns} "
+            "FROM deliveries, n"
+        )

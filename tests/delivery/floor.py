@@ -15,7 +15,7 @@ from billhook.delivery.worker import Worker, running_worker
 from billhook.groups.model import Provider
 from billhook.groups.store import providers
 from billhook.providers.kinds import Message
-from billhook.storage.database import Database
+from billhook.storage.database import Database, open_database
 from billhook.web.metrics import Metrics
 from tests.groups.setting import make_group, make_provider
 from tests.support import until
@@ -84,6 +84,17 @@ async def working(installation: Installation) -> AsyncIterator[Worker]:
     """A worker with a hub of its own, as another process has it."""
     async with open_hub(installation, Metrics()) as hub, running_worker(hub) as worker:
         yield worker
+
+
+@asynccontextmanager
+async def another_process(installation: Installation, location: str) -> AsyncIterator[Hub]:
+    """A hub over connections of its own."""
+    db = open_database(location)
+    try:
+        async with open_hub(Installation(installation.settings, db, installation.vault), Metrics()) as hub:
+            yield hub
+    finally:
+        await db.close()
 
 
 def gauged(gauge: Gauge) -> float:

@@ -12,9 +12,8 @@ from billhook.delivery.store import deliveries, notifications
 from billhook.errors import GroupNotFound, NotificationConflict
 from billhook.groups.model import Provider
 from billhook.providers.kinds import Message
-from billhook.storage.database import open_database
 from billhook.web.metrics import Metrics
-from tests.delivery.floor import provider_at, send
+from tests.delivery.floor import another_process, provider_at, send
 
 LONG = 3600.0
 
@@ -58,15 +57,13 @@ async def test_two_processes_that_use_one_idempotency_key_at_once_send_once(
     installation: Installation, location: str
 ) -> None:
     provider = await provider_at(installation, "https://receiver.example/")
-    elsewhere = Installation(installation.settings, open_database(location), installation.vault)
-    async with open_hub(installation, Metrics()) as one, open_hub(elsewhere, Metrics()) as other:
+    async with open_hub(installation, Metrics()) as one, another_process(installation, location) as other:
         sends = [hub.send(wanted(provider, key=f"k{number % 10}")) for number in range(40) for hub in (one, other)]
         accepted = await asyncio.gather(*sends)
         assert len({each.id for each in accepted}) == 10
         assert await count(one) == (10, 10)
         with pytest.raises(NotificationConflict):
             await other.send(wanted(provider, 1, key="k0"))
-    await elsewhere.db.close()
 
 
 async def test_closing_waits_for_what_is_being_accepted(installation: Installation) -> None:

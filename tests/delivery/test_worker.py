@@ -19,9 +19,9 @@ from billhook.delivery.worker import Worker, running_worker
 from billhook.groups import manage
 from billhook.outbound.client import Budget
 from billhook.storage import database
-from billhook.storage.database import open_database
 from billhook.web.metrics import Metrics
 from tests.delivery.floor import (
+    another_process,
     attempts_of,
     change,
     delivery,
@@ -224,7 +224,7 @@ async def test_who_has_lost_a_lease_in_the_air_lets_go(installation: Installatio
         before = (await delivery(hub.db, kept)).lease_until_ms
         await change(hub.db, lost, lease="lse_of_another")
         await worker.renew()
-        await when(lambda: worker.flights.keys() == {kept})
+        await when(lambda: [flight.leased.id for flight in worker.flights.values()] == [kept])
         assert hub.metrics.events.counts["lost_lease"] == 1
         assert (await delivery(hub.db, kept)).lease_until_ms >= before
         gate.open()
@@ -354,13 +354,14 @@ async def test_what_another_process_accepts_wakes_the_worker(
     installation: Installation, worker: Worker, location: str
 ) -> None:
     worker.poll_seconds = 3600
-    elsewhere = Installation(installation.settings, open_database(location), installation.vault)
-    async with RawReceiver() as receiver, open_hub(elsewhere, Metrics()) as other:
+    async with RawReceiver() as receiver, another_process(installation, location) as other:
         provider = await provider_at(installation, receiver.url())
 
         async def is_listening() -> bool:
             async with other.db.reading() as tx:
-                listening = "SELECT count(*) FROM pg_stat_activity WHERE query LIKE 'LISTEN%'"
+                listening = (
+                    "SELECT count(*) FROM pg_stat_activity WHERE query LIKE 'LISTEN%' AND datname = current_database()"
+                )
                 return bool((await tx.execute(text(listening))).scalar_one())
 
         await until(is_listening)
@@ -368,4 +369,3 @@ async def test_what_another_process_accepts_wakes_the_worker(
             accepted = await notify(other, provider, f"Number {number}", "x")
             await settled(worker.hub.db, accepted.deliveries[0].id)
             await when(lambda: not worker.flights)
-    await elsewhere.db.close()

@@ -118,14 +118,11 @@ def test_no_command_prints_logs_or_stores_a_secret_that_it_was_given_or_has_show
         ("keys", "rotate", "--emergency"),
         ("doctor",),
         ("provider", "show", added["id"]),
-        ("provider", "list", "--json"),
         ("provider", "test", added["id"]),  # its address is not allowed
         ("provider", "change", added["id"], "--header", f"Host: {HEADER}"),  # refused
-        ("send", "Ops", "--title", "t", "--content", "c"),
-        ("deliveries", "--json"),
     ]
     done = [billhook.run(*command, stdin=f"{PASSWORD}\n", BILLHOOK_LOG_LEVEL="debug") for command in commands]
-    assert [each.returncode for each in done] == [0, 1, 0, 0, 0, 0, 0, 0, 1, 1, 0, 0]
+    assert [each.returncode for each in done] == [0, 1, 0, 0, 0, 0, 0, 1, 1]
     said = "".join(each.stdout + each.stderr for each in done).encode()
     stored = b"".join(path.read_bytes() for path in billhook.data_dir.glob("billhook.db*"))
     master_key = (billhook.data_dir / "master.key").read_text().strip()
@@ -154,7 +151,7 @@ def tried(operation: Operation) -> dict[str, Any]:
 
 def fresh_ids(witness: Witness, operation: Operation) -> dict[str, str]:
     """Of things made for this one call, so that nothing deletes what the next one needs."""
-    names, ids = set(operation.parameters), {}
+    names, ids = set(operation.parameters), dict[str, str]()
     if names & {"client_id", "secret_id"}:
         made = make(witness, "clients", {"name": "victim", "scope": "clients:read"})
         ids |= {"client_id": made["client_id"], "secret_id": made["secrets"][0]["id"]}

@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Select, and_, null, select, update
 
 from billhook.delivery.store import State, deliveries
-from billhook.groups.model import Provider, ProviderState
+from billhook.groups.model import ProviderState
 from billhook.groups.store import providers
 from billhook.storage.clock import now_ms
 from billhook.storage.database import Transaction
@@ -23,11 +23,9 @@ RELEASE: dict[str, Any] = {"state": State.PENDING, "since_ms": now_ms(), "due_ms
 GIVE_UP: dict[str, Any] = {"state": State.FAILED, "finished_ms": now_ms(), "error": HELD_TOO_LONG, "status": null()}
 
 
-async def settle(tx: Transaction, provider: Provider) -> int:
+async def settle(tx: Transaction, provider_id: str, *, is_deleted: bool) -> int:
     """Put away what is due to a provider that takes nothing. How many there were."""
-    if provider.deleted_at is not None:
-        return await cancel(tx, provider.id)
-    return await hold(tx, provider.id)
+    return await (cancel if is_deleted else hold)(tx, provider_id)
 
 
 async def hold(tx: Transaction, provider_id: str) -> int:

@@ -159,7 +159,7 @@ async def _note_health(tx: Transaction, told: list[Outcome], windows: dict[str, 
 def _is_news(outcome: Outcome) -> bool:
     if not outcome.ok or outcome.decision.provider_wait:
         return True
-    return health.is_worth_noting(outcome.leased.provider.health, outcome.now_ms)
+    return health.is_worth_noting(outcome.leased.health, outcome.now_ms)
 
 
 async def _update_health(tx: Transaction, row: Any, outcomes: Iterable[Outcome], window: Window) -> None:

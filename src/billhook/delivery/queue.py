@@ -4,7 +4,8 @@ A claim stamps a lease on each delivery; whoever finishes one names the lease, s
 claim reads is in two small indexes: `ready` is walked provider by provider, however much waits behind each.
 """
 
-from dataclasses import dataclass
+from collections import Counter
+from dataclasses import dataclass, fields
 from functools import cache
 from typing import Any
 
@@ -15,8 +16,8 @@ from billhook.delivery import fairness, health
 from billhook.delivery.fairness import Candidate, Limits
 from billhook.delivery.store import State, deliveries, notifications
 from billhook.groups.directory import Directory
-from billhook.groups.model import Provider, ProviderState
-from billhook.groups.store import providers
+from billhook.groups.model import Health, Provider, ProviderState
+from billhook.groups.store import health_of, providers
 from billhook.storage.clock import now_ms
 from billhook.storage.database import Transaction
 from billhook.storage.ids import new_id
@@ -30,6 +31,9 @@ PAGE = 200  # providers looked at in one claim; the next one goes on behind them
 NEVER = 2**31
 CLASH_MS = 20  # until the other worker that is claiming for the same organization has finished
 
+HEALTH = tuple(field.name for field in fields(Health))
+NEEDED = ("id", "organization_id", "version", "state", "rate_limit", *HEALTH)
+
 READY = (deliveries.c.state == State.PENDING, deliveries.c.lease.is_(None))
 
 
@@ -40,6 +44,7 @@ class Leased:
     id: str
     lease: str
     provider: Provider
+    health: Health  # of the provider, when this was claimed
     title: str
     content: str
     attempts: int
@@ -50,9 +55,23 @@ class Leased:
 
 
 @dataclass(frozen=True, slots=True)
+class Ready:
+    """A provider that something waits for."""
+
+    id: str
+    organization_id: str
+    version: int
+    is_taking: bool
+    is_deleted: bool
+    rate_limit: int | None
+    health: Health
+    due_ms: int  # when the first of what waits is due
+
+
+@dataclass(frozen=True, slots=True)
 class Claim:
     leased: list[Leased]
-    unsettled: list[Provider]  # with due work although they take none: it must be held or cancelled
+    unsettled: list[Ready]  # with due work although they take none: it must be held or cancelled
     next_provider: str  # where the next claim goes on; empty: at the beginning
     wake_ms: int  # in how long something more may be claimed, as far as can be known now
     oldest_ms: int  # how long the oldest due delivery has been waiting
@@ -61,41 +80,49 @@ class Claim:
 async def claim(tx: Transaction, directory: Directory, *, after: str, free: int, limits: Limits) -> Claim:
     found = (await tx.execute(_ready_providers(), {"after": after, "page": PAGE})).all()
     now = int(found[0].now_ms) if found else 0
-    due_at = {row.id: row.due_ms for row in found}
-    known = {row.id: directory.open(row) for row in found}
-    due = [provider for provider in known.values() if due_at[provider.id] <= now]
-    wants, are_all_ours = await _wants(tx, [each for each in due if _takes(each)], now, free=free, limits=limits)
-    leased = await _lease(tx, known, wants, now) if wants else []
-    await _keep_pace(tx, known, leased, now)
-    moments = [_startable_ms(known[each], due_at[each], now, wants.get(each, 0)) for each in known]
+    ready = [_ready(row) for row in found]
+    due = [each for each in ready if each.due_ms <= now]
+    wants, are_all_ours = await _wants(tx, [each for each in due if each.is_taking], now, free=free, limits=limits)
+    leased = await _lease(tx, directory, [each for each in due if each.id in wants], wants, now) if wants else []
+    await _keep_pace(tx, due, leased, now)
+    moments = [_startable_ms(each, now, wants.get(each.id, 0)) for each in ready if each.is_taking]
     return Claim(
         leased,
-        unsettled=[each for each in due if not _takes(each)],
+        unsettled=[each for each in due if not each.is_taking],
         next_provider=found[-1].id if len(found) == PAGE else "",
         wake_ms=min([moment - now for moment in moments if moment > now] + [NEVER if are_all_ours else CLASH_MS]),
-        oldest_ms=max([now - moment for moment in due_at.values()] + [0]),
+        oldest_ms=max([now - each.due_ms for each in due] + [0]),
     )
 
 
-def _takes(provider: Provider) -> bool:
-    return provider.state is ProviderState.ACTIVE and provider.deleted_at is None
+def _ready(row: Row[Any]) -> Ready:
+    is_taking = row.state == ProviderState.ACTIVE and not row.is_deleted
+    return Ready(
+        row.id,
+        row.organization_id,
+        row.version,
+        is_taking=is_taking,
+        is_deleted=bool(row.is_deleted),
+        rate_limit=row.rate_limit,
+        health=health_of(row),
+        due_ms=row.due_ms,
+    )
 
 
-def _startable_ms(provider: Provider, due_ms: int, now: int, begun: int) -> int:
+def _startable_ms(ready: Ready, now: int, begun: int) -> int:
     """When the next of its deliveries can start, unless all its places are taken: then the bell rings for one."""
-    at_ms = max(due_ms, health.starts_again_ms(provider.health))
-    if not provider.rate_limit:
+    at_ms = max(ready.due_ms, health.starts_again_ms(ready.health))
+    if not ready.rate_limit:
         return at_ms
-    _, slot_ms = fairness.pace(provider.health.next_slot_ms, now, rate=provider.rate_limit, want=begun)
-    return max(at_ms, fairness.paced_ms(slot_ms, provider.rate_limit))
+    _, slot_ms = fairness.pace(ready.health.next_slot_ms, now, rate=ready.rate_limit, want=begun)
+    return max(at_ms, fairness.paced_ms(slot_ms, ready.rate_limit))
 
 
 @cache
 def _ready_providers() -> Select[Any]:
     """Providers with anything ready, each with the moment its first is due: one step in the index for each."""
-    first = select(func.min(deliveries.c.provider_id)).where(
-        *READY, deliveries.c.provider_id > bindparam("after", type_=Text)
-    )
+    after = bindparam("after", type_=Text)
+    first = select(func.min(deliveries.c.provider_id)).where(*READY, deliveries.c.provider_id > after)
     walk = select(first.scalar_subquery().label("provider_id"), literal(1).label("step")).cte("walk", recursive=True)
     following = (
         select(func.min(deliveries.c.provider_id))
@@ -111,27 +138,29 @@ def _ready_providers() -> Select[Any]:
         .correlate(walk)
         .scalar_subquery()
     )
+    is_deleted = providers.c.deleted_at.is_not(None).label("is_deleted")
     return (
-        select(providers, due.label("due_ms"), now_ms().label("now_ms"))
+        select(*(providers.c[name] for name in NEEDED), is_deleted, due.label("due_ms"), now_ms().label("now_ms"))
         .join(walk, walk.c.provider_id == providers.c.id)
         .order_by(providers.c.id)
     )
 
 
 async def _wants(
-    tx: Transaction, takers: list[Provider], now: int, *, free: int, limits: Limits
+    tx: Transaction, takers: list[Ready], now: int, *, free: int, limits: Limits
 ) -> tuple[dict[str, int], bool]:
     """How many of each to take. Exact over all processes: they claim for one organization one after the other.
 
     Also whether none of the organizations is another worker's at this moment.
     """
-    locked = await try_locks(tx, (provider.organization_id for provider in takers))
-    ours = [provider for provider in takers if provider.organization_id in locked]
-    candidates = [_candidate(provider, now, limits) for provider in ours]
-    if not any(each.starts for each in candidates):
-        return {}, len(ours) == len(takers)
+    startable = [(each, _candidate(each, now, limits)) for each in takers]
+    wanted = [(each, candidate) for each, candidate in startable if candidate.starts]
+    if not wanted:
+        return {}, True
+    locked = await try_locks(tx, (each.organization_id for each, _ in wanted))
+    candidates = [candidate for each, candidate in wanted if each.organization_id in locked]
     leased = {(row.organization_id, row.provider_id): row.leased for row in await tx.execute(_under_way())}
-    return fairness.allot(candidates, leased, free=free, limits=limits), len(ours) == len(takers)
+    return fairness.allot(candidates, leased, free=free, limits=limits), len(candidates) == len(wanted)
 
 
 @cache
@@ -140,23 +169,28 @@ def _under_way() -> Select[Any]:
     return select(*owner, func.count().label("leased")).where(deliveries.c.lease.is_not(None)).group_by(*owner)
 
 
-def _candidate(provider: Provider, now: int, limits: Limits) -> Candidate:
-    most = starts = health.may_start(provider.health, now, most=limits.per_provider)
-    if provider.rate_limit:
-        starts, _ = fairness.pace(provider.health.next_slot_ms, now, rate=provider.rate_limit, want=most)
-    return Candidate(provider.id, provider.organization_id, most, starts)
+def _candidate(ready: Ready, now: int, limits: Limits) -> Candidate:
+    most = starts = health.may_start(ready.health, now, most=limits.per_provider)
+    if ready.rate_limit:
+        starts, _ = fairness.pace(ready.health.next_slot_ms, now, rate=ready.rate_limit, want=most)
+    return Candidate(ready.id, ready.organization_id, most, starts)
 
 
-async def _lease(tx: Transaction, known: dict[str, Provider], wants: dict[str, int], now: int) -> list[Leased]:
+async def _lease(
+    tx: Transaction, directory: Directory, ready: list[Ready], wants: dict[str, int], now: int
+) -> list[Leased]:
     picked = _trim((await tx.execute(_first_of_each(tx.dialect.name), _first_parameters(wants))).all(), wants)
     lease = new_id("lse")
     ids = pack([{"id": row.id} for row in picked])
     await tx.execute(_stamp(tx.dialect.name), {"ids": ids, "lease": lease})
+    known = await directory.fetch(tx, {each.id: each.version for each in ready})
+    health_of_each = {each.id: each.health for each in ready}
     return [
         Leased(
             row.id,
             lease,
             known[row.provider_id],
+            health_of_each[row.provider_id],
             row.title,
             row.content,
             attempts=row.attempts,
@@ -215,12 +249,13 @@ def _stamp(dialect: str) -> Update:
     )
 
 
-async def _keep_pace(tx: Transaction, known: dict[str, Provider], leased: list[Leased], now: int) -> None:
-    for provider in known.values():
-        begun = sum(each.provider is provider for each in leased) if provider.rate_limit else 0
-        if provider.rate_limit and begun:
-            _, following = fairness.pace(provider.health.next_slot_ms, now, rate=provider.rate_limit, want=begun)
-            await tx.execute(update(providers).where(providers.c.id == provider.id).values(next_slot_ms=following))
+async def _keep_pace(tx: Transaction, due: list[Ready], leased: list[Leased], now: int) -> None:
+    begun = Counter(each.provider.id for each in leased)
+    for ready in due:
+        if ready.rate_limit and begun[ready.id]:
+            slot_ms = ready.health.next_slot_ms
+            _, following = fairness.pace(slot_ms, now, rate=ready.rate_limit, want=begun[ready.id])
+            await tx.execute(update(providers).where(providers.c.id == ready.id).values(next_slot_ms=following))
 
 
 async def renew(tx: Transaction, held: list[tuple[str, str]]) -> set[str]:

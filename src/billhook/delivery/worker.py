@@ -74,7 +74,7 @@ class Worker:
         async with self.hub.db.transaction() as tx:
             claim = await queue.claim(tx, self.hub.directory, after=self._after, free=free, limits=self.limits)
             for provider in claim.unsettled:
-                await holding.settle(tx, provider)
+                await holding.settle(tx, provider.id, is_deleted=provider.is_deleted)
         self._after = claim.next_provider
         self._begin(claim)
         if claim.next_provider or claim.unsettled:

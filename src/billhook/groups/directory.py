@@ -1,18 +1,17 @@
 """Providers from their rows, each decrypted once: whoever delivers meets the same few again and again."""
 
 from collections import OrderedDict
+from collections.abc import Mapping
 from typing import Any
 
-from sqlalchemy import Row
+from sqlalchemy import Row, select
 
-from billhook.groups.model import Provider, SigningSecret
-from billhook.groups.store import provider_of, unseal
-from billhook.providers.kinds import Config
+from billhook.groups.model import Provider
+from billhook.groups.store import open_provider, provider_of, providers
+from billhook.storage.database import Transaction
 from billhook.storage.vault import Vault
 
 LARGEST = 10_000  # providers: some tens of megabytes
-
-Opened = tuple[Config, tuple[SigningSecret, ...]]
 
 
 class Directory:
@@ -20,15 +19,26 @@ class Directory:
 
     def __init__(self, vault: Vault, *, largest: int = LARGEST) -> None:
         self._vault, self._largest = vault, largest
-        self._opened: OrderedDict[str, tuple[int, Opened]] = OrderedDict()
+        self._opened: OrderedDict[str, Provider] = OrderedDict()
 
     def open(self, row: Row[Any]) -> Provider:
         """All but what is encrypted comes from the row itself, so state and health are never older than it."""
-        version, opened = self._opened.get(row.id, (None, None))
-        if opened is None or version != row.version:
-            opened = unseal(self._vault, row)
-            self._opened[row.id] = (row.version, opened)
+        before = self._opened.get(row.id)
+        if before is not None and before.version == row.version:
+            provider = provider_of(row, before.config, before.secrets)
+        else:
+            provider = open_provider(self._vault, row)
+        self._opened[row.id] = provider
         self._opened.move_to_end(row.id)
         if len(self._opened) > self._largest:
             self._opened.popitem(last=False)
-        return provider_of(row, *opened)
+        return provider
+
+    async def fetch(self, tx: Transaction, versions: Mapping[str, int]) -> dict[str, Provider]:
+        """These providers in these versions. What has no version, as state and health, may be older than that."""
+        known = {id: self._opened[id] for id in versions if id in self._opened}
+        found = {id: provider for id, provider in known.items() if provider.version == versions[id]}
+        if missing := versions.keys() - found.keys():
+            rows = await tx.execute(select(providers).where(providers.c.id.in_(missing)))
+            found |= {row.id: self.open(row) for row in rows}
+        return found
