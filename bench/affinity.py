@@ -9,9 +9,9 @@ GENERATOR_CORE = 1
 
 
 @contextmanager
-def pinned_to(core: int) -> Iterator[None]:
-    """Children started inside inherit the core. A no-op where the system cannot pin or has no such core."""
-    if not hasattr(os, "sched_setaffinity") or core not in os.sched_getaffinity(0):
+def pinned_to(core: int | None) -> Iterator[None]:
+    """Children started inside inherit the core. A no-op for None, and where the system cannot pin or has no such."""
+    if core is None or not hasattr(os, "sched_setaffinity") or core not in os.sched_getaffinity(0):
         yield
         return
     before = os.sched_getaffinity(0)

@@ -1,4 +1,4 @@
-"""A client's credentials, and the exact bytes of the requests that exchange them for a token."""
+"""A client's credentials, and the exact bytes of the requests that exchange them for a token and use it."""
 
 import json
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ def auth_request(credentials: Credentials, *, forwarded_for: str | None = None) 
     """Billhook's `POST /auth`."""
     body = json.dumps({"client_id": credentials.client_id, "client_secret": credentials.client_secret})
     forwarded = f"X-Forwarded-For: {forwarded_for}\r\n" if forwarded_for else ""
-    return _post("/auth", body, content_type="application/json", more=forwarded)
+    return post("/auth", body, content_type="application/json", more=forwarded)
 
 
 def oauth_request(credentials: Credentials, *, resource: str, scope: str) -> str:
@@ -27,9 +27,16 @@ def oauth_request(credentials: Credentials, *, resource: str, scope: str) -> str
         "resource": resource,
         "scope": scope,
     }
-    return _post("/token", urlencode(form), content_type="application/x-www-form-urlencoded")
+    return post("/token", urlencode(form), content_type="application/x-www-form-urlencoded")
 
 
-def _post(path: str, body: str, *, content_type: str, more: str = "") -> str:
+def notification_request(token: str, group_id: str, body: str) -> str:
+    """Billhook's `POST /api/v1/groups/{id}/notifications`. `body` must be ASCII."""
+    authorization = f"Authorization: Bearer {token}\r\n"
+    path = f"/api/v1/groups/{group_id}/notifications"
+    return post(path, body, content_type="application/json", more=authorization)
+
+
+def post(path: str, body: str, *, content_type: str, more: str = "") -> str:
     head = f"POST {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: {content_type}\r\n{more}"
     return f"{head}Content-Length: {len(body)}\r\n\r\n{body}"

@@ -8,8 +8,8 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -36,7 +36,11 @@ class Server:
 
     def cpu_seconds(self) -> float:
         """User and system time of the whole process tree so far, ended children included."""
-        return sum(sum(process.cpu_times()[:4]) for process in self._tree())
+        return sum(_cpu_seconds(process) for process in self._tree())
+
+    @property
+    def is_alive(self) -> bool:
+        return bool(self.process.is_running() and self.process.status() != psutil.STATUS_ZOMBIE)
 
     def rss_bytes(self) -> int:
         return sum(int(process.memory_info().rss) for process in self._tree())
@@ -45,15 +49,32 @@ class Server:
         return [self.process, *self.process.children(recursive=True)]
 
 
+def _cpu_seconds(process: psutil.Process) -> float:
+    with suppress(psutil.NoSuchProcess):  # a child that has ended meanwhile is in its parent's figures
+        return float(sum(process.cpu_times()[:4]))
+    return 0.0
+
+
 @contextmanager
-def billhook(data_dir: Path, *, settings: Mapping[str, str] | None = None) -> Iterator[Server]:
+def billhook(
+    data_dir: Path, *, settings: Mapping[str, str] | None = None, options: Sequence[str] = ()
+) -> Iterator[Server]:
     """`billhook serve` with default settings, as people run it: worker, console and log included."""
     port = free_port()
-    command = [sys.executable, "-m", "billhook", "serve", "--port", str(port)]
+    command = [sys.executable, "-m", "billhook", "serve", "--port", str(port), *options]
     environment = {**billhook_environment(data_dir), **(settings or {})}
     log = data_dir / "serve.log"
     with serving("billhook", command, environment=environment, port=port, ready_path="/readyz", log=log) as server:
         yield server
+
+
+@contextmanager
+def billhook_worker(data_dir: Path, *, settings: Mapping[str, str]) -> Iterator[Server]:
+    """`billhook worker`, on no core of its own: it may use what its threads and its database leave."""
+    command = [sys.executable, "-m", "billhook", "worker"]
+    environment = {**billhook_environment(data_dir), **settings}
+    with _process(command, environment, log=data_dir / "worker.log", core=None) as process:
+        yield Server("billhook worker", 0, process)
 
 
 def billhook_environment(data_dir: Path) -> dict[str, str]:
@@ -85,15 +106,17 @@ def serving(
     name: str, command: list[str], *, environment: Mapping[str, str], port: int, ready_path: str, log: Path
 ) -> Iterator[Server]:
     """Start the command on the measured core, in the folder of its log; yield once it answers, stop it afterwards."""
-    with _process(command, environment, log=log) as process:
+    with _process(command, environment, log=log, core=SERVER_CORE) as process:
         server = Server(name, port, process)
         _wait_until_ready(server, ready_path, log=log)
         yield server
 
 
 @contextmanager
-def _process(command: list[str], environment: Mapping[str, str], *, log: Path) -> Iterator[psutil.Process]:
-    with log.open("wb") as output, pinned_to(SERVER_CORE):
+def _process(
+    command: list[str], environment: Mapping[str, str], *, log: Path, core: int | None
+) -> Iterator[psutil.Process]:
+    with log.open("wb") as output, pinned_to(core):
         child = subprocess.Popen(
             command, env=environment, cwd=log.parent, stdin=subprocess.DEVNULL, stdout=output, stderr=output
         )
@@ -115,13 +138,9 @@ def _stop(child: subprocess.Popen[bytes]) -> None:
 def _wait_until_ready(server: Server, path: str, *, log: Path) -> None:
     deadline = time.monotonic() + START_SECONDS
     while not _answers(f"http://127.0.0.1:{server.port}{path}"):
-        if not _is_alive(server.process) or time.monotonic() > deadline:
+        if not server.is_alive or time.monotonic() > deadline:
             raise Failed(f"{server.name} did not start:\n{log.read_text(errors='replace')[-4000:]}")
         time.sleep(0.05)
-
-
-def _is_alive(process: psutil.Process) -> bool:
-    return bool(process.is_running() and process.status() != psutil.STATUS_ZOMBIE)
 
 
 def _answers(url: str) -> bool:

@@ -1,18 +1,19 @@
 """Groups with providers, notifications to them, and ways to look at what became of those."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
-from sqlalchemy import ColumnElement, Row, Table, select, update
+from sqlalchemy import ColumnElement, Row, Table, event, select, text, update
 
 from billhook.accounts.installation import Installation
 from billhook.delivery import queue
 from billhook.delivery.accept import Accepted, Answer, Send, accept
 from billhook.delivery.fairness import Limits
 from billhook.delivery.queue import Claim, Leased
-from billhook.delivery.store import deliveries
+from billhook.delivery.store import State, deliveries
 from billhook.groups import store
 from billhook.groups.directory import Directory
 from billhook.groups.model import Group, Provider
@@ -141,3 +142,44 @@ class Halting:
             self.halted.set()
             await self.go_on.wait()
         return await self._tx.execute(*args, **options)
+
+
+HISTORY = 30_000  # finished deliveries
+BACKLOG = 3000  # ready ones, of the first provider
+
+MULTIPLY = """
+    INSERT INTO deliveries (id, organization_id, group_id, provider_id, notification_id, state, attempts, charged,
+        created_ms, since_ms, due_ms)
+    WITH RECURSIVE count(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM count WHERE i < {many})
+    SELECT '{prefix}' || i, organization_id, group_id, provider_id, notification_id, '{state}', 1, 1, 1, 1, 1000 + i
+    FROM count, (SELECT * FROM deliveries ORDER BY id LIMIT 1) AS one
+"""
+
+
+async def fill(team: Team) -> None:
+    """A long history and a long backlog of one provider, and one delivery each for the others."""
+    await send(team)
+    async with team.installation.db.transaction() as tx:
+        await tx.execute(text(MULTIPLY.format(many=HISTORY, prefix="dlv_x", state=State.DELIVERED)))
+        await tx.execute(text(MULTIPLY.format(many=BACKLOG, prefix="dlv_y", state=State.PENDING)))
+        await tx.execute(text("ANALYZE"))
+
+
+@asynccontextmanager
+async def statements_of(db: Database) -> AsyncIterator[list[tuple[str, Any]]]:
+    """What is executed meanwhile."""
+    seen: list[tuple[str, Any]] = []
+
+    def note(_connection: Any, _cursor: Any, statement: str, parameters: Any, *_rest: Any) -> None:
+        seen.append((statement, parameters))
+
+    event.listen(db.writer.sync_engine, "before_cursor_execute", note)
+    yield seen
+    event.remove(db.writer.sync_engine, "before_cursor_execute", note)
+
+
+async def plan_of(db: Database, statement: str, parameters: Any) -> list[str]:
+    explain = "EXPLAIN QUERY PLAN " if db.is_sqlite else "EXPLAIN "
+    async with db.transaction() as tx:
+        found = await tx.exec_driver_sql(explain + statement, parameters)
+        return [str(row[-1]) for row in found]

@@ -180,9 +180,10 @@ async def test_a_group_of_nobody_or_of_somebody_else_is_not_found(installation: 
         a_send(gone),
         a_send(team, group_id=new_id("grp")),
         a_send(team, group_id="'; --"),
+        a_send(team, group_id="\0"),
     ]
     answers = await answers_to(installation, sends)
-    assert [type(answer) for answer in answers] == [GroupNotFound] * 4
+    assert [type(answer) for answer in answers] == [GroupNotFound] * 5
     assert await count(installation) == (0, 0)
 
 

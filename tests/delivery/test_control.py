@@ -84,7 +84,7 @@ async def test_what_is_too_much_to_cancel_at_once_follows(
     assert await delete_provider(team, team.provider) == 2
     while unsettled := (await claim(installation)).unsettled:
         async with installation.db.transaction() as tx:
-            assert await holding.settle(tx, unsettled[0]) > 0
+            assert await holding.settle(tx, unsettled[0].id, is_deleted=unsettled[0].is_deleted) > 0
     assert await states_of(installation.db) == [State.CANCELLED] * 5
 
 
@@ -151,7 +151,7 @@ async def test_what_is_too_much_to_release_at_once_follows(
     await change(team, control.pause)
     while unsettled := (await claim(installation)).unsettled:
         async with installation.db.transaction() as tx:
-            await holding.settle(tx, unsettled[0])
+            await holding.settle(tx, unsettled[0].id, is_deleted=unsettled[0].is_deleted)
     assert await states_of(installation.db) == [State.HELD] * 5
     await change(team, control.resume)
     assert (await states_of(installation.db)).count(State.PENDING) == 2

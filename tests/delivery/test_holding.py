@@ -10,7 +10,6 @@ from billhook.delivery import holding
 from billhook.delivery.holding import HELD_MS, HELD_TOO_LONG
 from billhook.delivery.store import FINISHED, State, deliveries
 from billhook.groups.model import ProviderState
-from billhook.groups.store import open_provider
 from billhook.storage.database import Transaction
 from tests.delivery.support import (
     Team,
@@ -18,7 +17,6 @@ from tests.delivery.support import (
     delivery_of,
     make_team,
     now_of,
-    provider_of,
     rows_of,
     send,
     send_one,
@@ -152,8 +150,9 @@ async def test_what_is_unsettled_is_held_or_cancelled(
     team = await make_team(installation)
     await send(team, 2)
     await set_provider(team, team.provider, **values)
-    provider = open_provider(installation.vault, await provider_of(team))
-    assert await do(installation, lambda tx: holding.settle(tx, provider)) == 2
+    (unsettled,) = (await claim(installation)).unsettled
+    is_deleted = unsettled.is_deleted
+    assert await do(installation, lambda tx: holding.settle(tx, unsettled.id, is_deleted=is_deleted)) == 2
     assert await states_of(installation.db) == [after] * 2
     assert (await claim(installation)).unsettled == []
 

@@ -320,7 +320,7 @@ async def test_a_provider_that_is_well_and_stays_well_is_not_written(installatio
     await set_provider(team, team.provider, last_success_ms=await now_of(installation.db))
     before = await provider_of(team)
     (leased,) = await leased_of(team)
-    soon = leased.provider.health.last_success_ms or 0
+    soon = leased.health.last_success_ms or 0
     outcome = replace(outcome_of(leased, DELIVERED), now_ms=soon + health.NOTED_EVERY_MS)
     await tell(installation, [outcome])
     assert await provider_of(team) == before

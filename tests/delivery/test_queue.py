@@ -8,7 +8,6 @@ from dataclasses import replace
 from typing import Any, cast
 
 import pytest
-from sqlalchemy import event, text
 
 from billhook.accounts.installation import Installation
 from billhook.delivery import queue
@@ -22,12 +21,13 @@ from billhook.storage.ids import new_id
 from tests.delivery.support import (
     LIMITS,
     Halting,
-    Team,
     by_provider,
     claim,
     delivery_of,
+    fill,
     make_team,
     now_of,
+    plan_of,
     provider_of,
     rows_of,
     send,
@@ -35,6 +35,7 @@ from tests.delivery.support import (
     set_deliveries,
     set_provider,
     set_values,
+    statements_of,
 )
 from tests.groups.setting import NOW
 from tests.support import another_organization, on_postgres
@@ -360,47 +361,6 @@ async def test_the_sweep_takes_lapsed_leases_only(installation: Installation) ->
         each.id for each in fresh
     }
     assert await in_transaction(installation, queue.sweep) == 0
-
-
-HISTORY = 30_000  # finished deliveries
-BACKLOG = 3000  # ready ones, of the first provider
-
-MULTIPLY = """
-    INSERT INTO deliveries (id, organization_id, group_id, provider_id, notification_id, state, attempts, charged,
-        created_ms, since_ms, due_ms)
-    WITH RECURSIVE count(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM count WHERE i < {many})
-    SELECT '{prefix}' || i, organization_id, group_id, provider_id, notification_id, '{state}', 1, 1, 1, 1, 1000 + i
-    FROM count, (SELECT * FROM deliveries ORDER BY id LIMIT 1) AS one
-"""
-
-
-async def fill(team: Team) -> None:
-    """A long history and a long backlog of one provider, and one delivery each for the others."""
-    await send(team)
-    async with team.installation.db.transaction() as tx:
-        await tx.execute(text(MULTIPLY.format(many=HISTORY, prefix="dlv_x", state=State.DELIVERED)))
-        await tx.execute(text(MULTIPLY.format(many=BACKLOG, prefix="dlv_y", state=State.PENDING)))
-        await tx.execute(text("ANALYZE"))
-
-
-@asynccontextmanager
-async def statements_of(db: Database) -> AsyncIterator[list[tuple[str, Any]]]:
-    """What is executed meanwhile."""
-    seen: list[tuple[str, Any]] = []
-
-    def note(_connection: Any, _cursor: Any, statement: str, parameters: Any, *_rest: Any) -> None:
-        seen.append((statement, parameters))
-
-    event.listen(db.writer.sync_engine, "before_cursor_execute", note)
-    yield seen
-    event.remove(db.writer.sync_engine, "before_cursor_execute", note)
-
-
-async def plan_of(db: Database, statement: str, parameters: Any) -> list[str]:
-    explain = "EXPLAIN QUERY PLAN " if db.is_sqlite else "EXPLAIN "
-    async with db.transaction() as tx:
-        found = await tx.exec_driver_sql(explain + statement, parameters)
-        return [str(row[-1]) for row in found]
 
 
 async def test_a_claim_walks_the_index_of_what_is_ready_however_much_there_is(installation: Installation) -> None:

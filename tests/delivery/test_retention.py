@@ -108,8 +108,7 @@ async def test_deliveries_are_forgotten_in_bounded_steps_the_oldest_first(
 @on_postgres
 async def test_what_is_delivered_again_in_that_very_moment_is_not_forgotten(installation: Installation) -> None:
     db, team = installation.db, await make_team(installation)
-    owners = {"organization_id": team.group.organization_id, "provider_id": team.provider.id}
-    own = await put_delivery(db, State.FAILED, **owners)
+    own = await put_delivery(db, State.FAILED, organization_id=team.group.organization_id, provider_id=team.provider.id)
     async with db.transaction() as tx:
         halting = Halting(tx)
         forgetting = asyncio.create_task(forget_deliveries(cast(Transaction, halting), before_ms=BEFORE_MS))
@@ -118,9 +117,9 @@ async def test_what_is_delivered_again_in_that_very_moment_is_not_forgotten(inst
         await asyncio.wait([again], timeout=0.5)  # it is done, or waits for us, or is told that the delivery is gone
         halting.go_on.set()
         await forgetting
-    outcome = await asyncio.gather(again, return_exceptions=True)
+    (refusal,) = await asyncio.gather(again, return_exceptions=True)
     states = [row.state for row in await rows_of(db, deliveries)]
-    assert (outcome == [None]) == (states == [State.PENDING])
+    assert (refusal is None) == (states == [State.PENDING])
 
 
 async def deliver_again(db: Database, delivery_id: str) -> None:

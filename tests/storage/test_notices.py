@@ -24,12 +24,16 @@ class Ear:
 
     def __init__(self) -> None:
         self.count = 0
+        self.task: asyncio.Task[None] | None = None
 
     def __call__(self) -> None:
         self.count += 1
 
     async def heard(self, count: int) -> None:
         async def enough() -> bool:
+            assert self.task is not None
+            if self.task.done():
+                pytest.fail(f"it follows no more: {self.task.exception()!r}")
             return self.count >= count
 
         await until(enough)
@@ -37,7 +41,7 @@ class Ear:
 
 @asynccontextmanager
 async def following(db: Database, ear: Ear) -> AsyncIterator[asyncio.Task[None]]:
-    task = asyncio.create_task(follow(db, CHANNEL, ear))
+    ear.task = task = asyncio.create_task(follow(db, CHANNEL, ear))
     try:
         yield task
     finally:
@@ -146,13 +150,9 @@ async def test_a_connection_that_is_cut_at_once_ends_no_follower(db: Database) -
     Brittle.cuts, ear = 0, Ear()
     brittle = Brittle(db.writer, db.reader, is_sqlite=False)
     async with following(brittle, ear) as task:
-        await until(lambda: _either(ear, task))
+        await ear.heard(1)
         assert not task.done()
-    assert ear.count == 1
-
-
-async def _either(ear: Ear, task: asyncio.Task[None]) -> bool:
-    return bool(ear.count) or task.done()
+    assert Brittle.cuts == 1
 
 
 @on_sqlite

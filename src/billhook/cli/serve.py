@@ -24,6 +24,7 @@ from billhook.storage.migrate import migrate as migrate_schema
 from billhook.web.metrics import Metrics
 from billhook.web.server import Server, listen
 
+COLLECT_EVERY = 20_000  # new objects; Python's own 700 is made for scripts
 MIGRATION_SECONDS = 3600.0  # one statement of a migration may take long on a large table
 
 Host = Annotated[str | None, typer.Option(help="Address to listen on. Default: BILLHOOK_HOST, 127.0.0.1.")]
@@ -86,7 +87,7 @@ async def _run(settings: Settings, listener: socket.socket, *, may_migrate: bool
         open_installation(settings, may_migrate=may_migrate) as installation,
         running_app(installation, with_worker=with_worker) as app,
     ):
-        gc.freeze()  # what is here now stays: the collector need not look it over again and again
+        calm_the_collector()
         logger.info("serving", url=settings.base_url, version=__version__, database=_engine(installation.db.is_sqlite))
         await Server(app.asgi).serve(sockets=[listener])
         logger.info("stopping")
@@ -103,11 +104,17 @@ async def _work(settings: Settings) -> None:
         open_hub(installation, Metrics()) as hub,
         running_worker(hub),
     ):
-        gc.freeze()
+        calm_the_collector()
         logger.info("delivering", version=__version__, database=_engine(installation.db.is_sqlite))
         await stopping.wait()
         logger.info("stopping")
     logger.info("stopped")
+
+
+def calm_the_collector() -> None:
+    """What is here now stays, and what comes goes by itself, mostly: looking for cycles took a tenth of the time."""
+    gc.freeze()
+    gc.set_threshold(COLLECT_EVERY, 20, 20)
 
 
 def _engine(is_sqlite: bool) -> str:

@@ -2,13 +2,15 @@
 
 import asyncio
 import socket
+from functools import lru_cache
 from time import perf_counter
 from typing import Any
 
 from aiohappyeyeballs import AddrInfoType
-from aiohttp import TCPConnector
+from aiohttp import ClientRequest, TCPConnector
 from aiohttp.client_proto import ResponseHandler
 from aiohttp.connector import Connection
+from yarl import URL
 
 from billhook.outbound.guard import Guard
 from billhook.outbound.resolver import Resolver
@@ -16,6 +18,7 @@ from billhook.outbound.trace import TRACE, milliseconds_since
 from billhook.outbound.wire import Wire
 
 IDLE_SECONDS = 1.5  # many servers close after 2 to 5 s, and a POST into a closing connection looks like a failure
+MOST_DOORS = 4096  # receivers whose origin is kept in the connector's terms
 DNS_CACHE_SECONDS = 3  # a burst to one receiver looks its name up once
 
 
@@ -24,6 +27,7 @@ class Connector(TCPConnector):
 
     def __init__(self, guard: Guard, resolver: Resolver, **options: Any) -> None:
         self._guard = guard
+        self.door = lru_cache(maxsize=MOST_DOORS)(self._door)
         super().__init__(
             resolver=resolver,
             socket_factory=self._open_socket,
@@ -32,6 +36,10 @@ class Connector(TCPConnector):
             ttl_dns_cache=DNS_CACHE_SECONDS,
             **options,
         )
+
+    def _door(self, origin: URL) -> ClientRequest:
+        """Where to, in the form in which `connect` wants to be told. It is never sent."""
+        return ClientRequest("GET", origin, loop=self._loop)
 
     def _open_socket(self, target: AddrInfoType) -> socket.socket:
         family, kind, protocol, _, (address, port, *_) = target

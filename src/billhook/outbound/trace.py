@@ -14,7 +14,6 @@ KEEP = 16 * 1024  # bytes of a response's body that are stored and shown
 class Trace:
     """One attempt's notes. Whoever opens a connection writes to them; on a reused one nobody has to."""
 
-    request_headers: Headers = ()
     started: float = field(default_factory=perf_counter)
     fresh_only: bool = False  # a pooled connection will not do
     dns: float | None = None

@@ -1,13 +1,14 @@
 """One connection to a receiver, which cannot make us read more than we want."""
 
-from typing import Any
-
 from aiohttp.client_proto import ResponseHandler
 from aiohttp.http import RawResponseMessage
 from aiohttp.http_exceptions import HttpProcessingError
 from aiohttp.streams import StreamReader
 
 LONGEST_HEAD = 32 * 1024  # bytes, together with all 1xx responses before it
+
+MOST_HEADERS = 128
+READ_AHEAD = 32 * 1024  # bytes of a body that may wait to be read
 
 Message = tuple[RawResponseMessage, StreamReader]
 
@@ -19,10 +20,19 @@ class Wire(ResponseHandler):
     received = 0  # bytes since the request was sent
     _head_ended = False
 
-    def set_response_params(self, **params: Any) -> None:
-        """aiohttp calls this once before each request."""
+    async def ask(self, request: bytes) -> Message:
+        """Send it, and return the head of the answer, with the body to come."""
         self.received, self._head_ended = 0, False
-        super().set_response_params(**params)
+        self.set_response_params(
+            read_until_eof=True, auto_decompress=False, read_bufsize=READ_AHEAD, max_headers=MOST_HEADERS
+        )
+        if self.transport is None or self.transport.is_closing():
+            raise ConnectionResetError("the connection was closed")
+        self.transport.write(request)
+        answer, body = await self.read()
+        while 100 <= answer.code < 200 and answer.code != 101:
+            answer, body = await self.read()
+        return answer, body
 
     def data_received(self, data: bytes) -> None:
         self.received += len(data)

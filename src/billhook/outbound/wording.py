@@ -1,22 +1,17 @@
-"""The head of a request, word for word as its maker wrote it."""
+"""A request as the bytes that go over the wire, word for word as its maker wrote it."""
 
-from typing import Any
+from yarl import URL
 
-from aiohttp import ClientRequest, hdrs
-from multidict import CIMultiDict
-
-from billhook.outbound.trace import TRACE
+from billhook.outbound.request import Outgoing
 
 
-class Request(ClientRequest):
-    """aiohttp adds headers of its own, and keeps only one of two that differ in the case of a letter."""
-
-    def update_headers(self, headers: Any) -> None:
-        given = TRACE.get().request_headers
-        self.headers = CIMultiDict(((hdrs.HOST, self.url.host_port_subcomponent or ""), *given))
-
-    def update_auto_headers(self, skip_auto_headers: Any) -> None:
-        self._skip_auto_headers = NOTHING_ADDED
-
-
-NOTHING_ADDED: CIMultiDict[None] = CIMultiDict({hdrs.CONTENT_TYPE: None})
+def spell(outgoing: Outgoing, url: URL) -> bytes:
+    """With Host before the given headers and Content-Length after them, and nothing else added."""
+    lines = [f"{outgoing.method} {url.raw_path_qs} HTTP/1.1", f"Host: {url.host_port_subcomponent}"]
+    lines += [f"{name}: {value}" for name, value in outgoing.headers]
+    if outgoing.body is not None:
+        lines.append(f"Content-Length: {len(outgoing.body)}")
+    head = "\r\n".join(lines)
+    if head.count("\n") != len(lines) - 1 or head.count("\r") != len(lines) - 1 or "\0" in head:
+        raise ValueError("a header must not have line breaks")  # whoever let it come this far has a bug
+    return f"{head}\r\n\r\n".encode() + (outgoing.body or b"")

@@ -1,0 +1,142 @@
+"""How fast a worker drains a backlog: against a bare client, and with a million other rows against ten thousand."""
+
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from statistics import mean, median
+
+from bench.backlog import BODY, Door, make_doors, queue_up
+from bench.bare import Posted, post_bare
+from bench.engines import Engine, Site
+from bench.history import fill
+from bench.receiver import POLL_SECONDS, Receiver, Tally, receiver
+from bench.report import Figure, Report, at_least
+from bench.servers import Failed, Server, billhook_worker
+
+BARE_SHARE = 0.5  # of the bare client's rate
+MANY_SHARE = 0.9  # of the rate with few other rows
+PROVIDERS = 20
+ORGANIZATIONS = 4
+FEW_ROWS = 10_000
+START_SECONDS = 60.0
+SLOWEST = 50  # deliveries a second; a worker that is slower has stopped
+
+
+@dataclass(frozen=True)
+class Drained:
+    per_second: float  # from the first to the last arrival
+    worker_microseconds: float  # CPU of each delivery
+    database_microseconds: float
+    receiver_microseconds: float
+    repeats: int  # that arrived more than once
+
+
+def drain(site: Site, to: Receiver, count: int) -> Drained:
+    """Start a worker on the backlog of the site and see it arrive."""
+    to.reset()
+    with billhook_worker(site.data_dir, settings=site.environment) as worker:
+        meters = (worker.cpu_seconds, site.engine.cpu_seconds, to.cpu_seconds)
+        begun = _wait(worker, to, site, until=1, seconds=START_SECONDS)
+        before = [meter() for meter in meters]
+        ended = _wait(worker, to, site, until=count, seconds=30 + count / SLOWEST)
+        each = max(ended.count - begun.count, 1)
+        worked, stored, received = (
+            (meter() - earlier) / each * 1e6 for meter, earlier in zip(meters, before, strict=True)
+        )
+    return Drained(ended.per_second, worked, stored, received, repeats=ended.count - ended.distinct)
+
+
+def _wait(worker: Server, to: Receiver, site: Site, *, until: int, seconds: float) -> Tally:
+    deadline = time.monotonic() + seconds
+    while (tally := to.tally()).distinct < until:
+        if not worker.is_alive or time.monotonic() > deadline:
+            log = (site.data_dir / "worker.log").read_text(errors="replace")[-4000:]
+            raise Failed(f"the worker delivered {tally.distinct} of {until} within {seconds:.0f} s:\n{log}")
+        time.sleep(POLL_SECONDS)
+    return tally
+
+
+def draining(engine: Engine, *, deliveries: int, rounds: int) -> Report:
+    """The worker and the bare client in turn; each worker is held against the client before and after it."""
+    workers: list[Drained] = []
+    with receiver() as to:
+        bare = [post_bare(to, BODY, deliveries)]
+        for _ in range(rounds):
+            workers.append(_drain_fresh(engine, to, deliveries))
+            bare.append(post_bare(to, BODY, deliveries))
+            _tell(engine, f"drained {workers[-1].per_second:,.0f}/s, bare {bare[-1].per_second:,.0f}/s")
+    around = [mean([before.per_second, after.per_second]) for before, after in zip(bare, bare[1:], strict=False)]
+    ratio = median(worker.per_second / rate for worker, rate in zip(workers, around, strict=True))
+    goal = at_least(f"{engine.name}: drain rate over a bare client's", ratio, BARE_SHARE)
+    return Report(_drain_figures(engine, workers, bare), [goal])
+
+
+def _drain_fresh(engine: Engine, to: Receiver, deliveries: int) -> Drained:
+    with engine.site() as site:
+        doors = make_doors(site, to.url(), PROVIDERS, organizations=ORGANIZATIONS)
+        queue_up(site, doors, deliveries)
+        site.settle()
+        return drain(site, to, deliveries)
+
+
+def _drain_figures(engine: Engine, workers: list[Drained], bare: list[Posted]) -> list[Figure]:
+    name = engine.name
+    figures = [
+        Figure(f"{name}: drain rate, one worker", median(each.per_second for each in workers), "per s"),
+        Figure(f"{name}: rate of a bare aiohttp client", median(each.per_second for each in bare), "per s"),
+        Figure(f"{name}: CPU per delivery, worker", median(each.worker_microseconds for each in workers), "us"),
+        Figure(f"{name}: CPU per delivery, bare client", median(each.cpu_microseconds for each in bare), "us"),
+        Figure(f"{name}: CPU per delivery, receiver", median(each.receiver_microseconds for each in workers), "us"),
+        Figure(f"{name}: deliveries that came twice", sum(each.repeats for each in workers), ""),
+    ]
+    if engine.postgres is not None:
+        server = median(each.database_microseconds for each in workers)
+        figures.insert(4, Figure(f"{name}: CPU per delivery, PostgreSQL", server, "us"))
+    return figures
+
+
+def growing(engine: Engine, *, deliveries: int, rows: int, rounds: int) -> Report:
+    """Two databases that differ only in how much is in them beside what is drained; they take turns."""
+    few_rates, many_rates = [], []
+    with receiver() as to, _crowded(engine, to, FEW_ROWS) as few, _crowded(engine, to, rows) as many:
+        for _ in range(rounds):
+            few_rates.append(few.drain(to, deliveries))
+            many_rates.append(many.drain(to, deliveries))
+            _tell(engine, f"{few_rates[-1]:,.0f}/s with {FEW_ROWS:,} rows, {many_rates[-1]:,.0f}/s with {rows:,}")
+    ratio = median(many_rate / few_rate for few_rate, many_rate in zip(few_rates, many_rates, strict=True))
+    figures = [
+        Figure(f"{engine.name}: drain rate, {FEW_ROWS:,} other rows", median(few_rates), "per s"),
+        Figure(f"{engine.name}: drain rate, {rows:,} other rows", median(many_rates), "per s"),
+    ]
+    name = f"{engine.name}: drain rate, {rows:,} other rows over {FEW_ROWS:,}"
+    return Report(figures, [at_least(name, ratio, MANY_SHARE)])
+
+
+@dataclass(frozen=True)
+class Crowd:
+    """A site with other rows, and the doors that are drained."""
+
+    site: Site
+    doors: list[Door]
+
+    def drain(self, to: Receiver, deliveries: int) -> float:
+        queue_up(self.site, self.doors, deliveries)
+        self.site.settle()
+        return drain(self.site, to, deliveries).per_second
+
+
+@contextmanager
+def _crowded(engine: Engine, to: Receiver, rows: int) -> Iterator[Crowd]:
+    with engine.site() as site:
+        doors = make_doors(site, to.url(), 3 * PROVIDERS, organizations=ORGANIZATIONS)
+        drained, later, broken = doors[:PROVIDERS], doors[PROVIDERS : 2 * PROVIDERS], doors[2 * PROVIDERS :]
+        began = time.monotonic()
+        fill(site, rows, finished=doors, later=later, broken=broken)
+        _tell(engine, f"{rows:,} rows made in {time.monotonic() - began:.0f} s")
+        yield Crowd(site, drained)
+
+
+def _tell(engine: Engine, what: str) -> None:
+    print(f"{engine.name}: {what}", file=sys.stderr, flush=True)
