@@ -35,16 +35,18 @@ class Child:
         """The next line it says."""
         deadline = time.monotonic() + seconds
         while b"\n" not in self._heard:
-            self._heard += self._read(deadline - time.monotonic())
+            if not self._has_said_more(deadline - time.monotonic()):
+                raise Failed(f"{self._name} did not answer within {seconds:.0f} s")
+            self._heard += self._read()
         line, _, self._heard = self._heard.partition(b"\n")
         return json.loads(line)
 
-    def _read(self, seconds: float) -> bytes:
+    def _has_said_more(self, seconds: float) -> bool:
+        return bool(select.select([self._process.stdout], [], [], max(seconds, 0.0))[0])
+
+    def _read(self) -> bytes:
         assert self._process.stdout is not None
-        pipe = self._process.stdout.fileno()
-        if not select.select([pipe], [], [], max(seconds, 0.0))[0]:
-            raise Failed(f"{self._name} does not answer")
-        data = os.read(pipe, CHUNK)
+        data = os.read(self._process.stdout.fileno(), CHUNK)
         if not data:
             raise Failed(f"{self._name} ended early; its message is above")
         return data

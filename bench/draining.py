@@ -45,6 +45,8 @@ def drain(site: Site, to: Receiver, count: int) -> Drained:
         worked, stored, received = (
             (meter() - earlier) / each * 1e6 for meter, earlier in zip(meters, before, strict=True)
         )
+    if ended.distinct != count:
+        raise Failed(f"{ended.distinct} deliveries arrived where {count} were due: this would measure something else")
     return Drained(ended.per_second, worked, stored, received, repeats=ended.count - ended.distinct)
 
 

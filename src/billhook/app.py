@@ -31,6 +31,11 @@ from billhook.web.problems import HANDLERS
 PARTS = (clients_api, groups_api, control_api, deliveries_api)
 API_PREFIX = "/api/v1"
 METADATA_PATH = "/.well-known/oauth-authorization-server"
+HEALTH_ROUTES = (
+    Route("/healthz", health.healthz),
+    Route("/readyz", health.readyz),
+    Route("/metrics", health.show_metrics),
+)
 
 
 @dataclass(frozen=True)
@@ -59,6 +64,18 @@ async def running_app(installation: Installation, *, with_worker: bool = False) 
     access.flush()
 
 
+@asynccontextmanager
+async def worker_app(installation: Installation) -> AsyncIterator[RequestManners]:
+    """A worker alone, and an application that only tells how it is."""
+    settings, metrics = installation.settings, Metrics()
+    access = AccessLog(settings.log_level, settings.log_format)
+    app = Starlette(routes=HEALTH_ROUTES, exception_handlers=HANDLERS)
+    app.state.db, app.state.metrics = installation.db, metrics
+    async with open_hub(installation, metrics) as hub, running_worker(hub):
+        yield RequestManners(app, lanes={}, metrics=metrics, access=access)
+    access.flush()
+
+
 def build_framework(auth: Auth, hub: Hub, metrics: Metrics, issue_token: Lane) -> Starlette:
     api, prefix = build_api(), auth.settings.path_prefix
     app = Starlette(routes=prefixed(prefix, routes(api, issue_token)), exception_handlers=HANDLERS)
@@ -80,9 +97,7 @@ def routes(api: FastAPI, issue_token: Lane) -> list[BaseRoute]:
         Route("/openapi.json", docs.openapi),
         Route("/docs", docs.page),
         Route("/docs.css", docs.stylesheet),
-        Route("/healthz", health.healthz),
-        Route("/readyz", health.readyz),
-        Route("/metrics", health.show_metrics),
+        *HEALTH_ROUTES,
         Mount(API_PREFIX, app=api),
     ]
 

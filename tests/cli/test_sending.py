@@ -284,7 +284,7 @@ def test_following_shows_every_one_of_a_burst(tmp_path: Path) -> None:
         following = program.start("deliveries", "--follow", "--json")
         until(lambda: first in following.stdout, what="the first is shown")
         copied_120_times(program.database_file)
-        until(lambda: len(following.stdout.splitlines()) >= 121, what="all are shown", seconds=10)
+        until(lambda: len(following.stdout.splitlines()) >= 121, what="all are shown", seconds=20)
 
 
 def copied_120_times(database: Path) -> None:

@@ -329,6 +329,6 @@ async def test_a_provider_that_is_well_and_stays_well_is_not_written(installatio
 async def test_the_slot_of_a_rate_limit_is_left_to_the_claim(installation: Installation) -> None:
     team = await make_team(installation)
     (leased,) = await leased_of(team)
-    await set_provider(team, team.provider, next_slot_ms=12345)
+    await set_provider(team, team.provider, next_slot_us=12345)
     await tell(installation, [outcome_of(leased, AGAIN)])
-    assert (await provider_of(team)).next_slot_ms == 12345
+    assert (await provider_of(team)).next_slot_us == 12345

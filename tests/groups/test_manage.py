@@ -224,7 +224,7 @@ async def test_no_more_than_two_secrets_are_ever_live(installation: Installation
 async def test_resuming_makes_a_provider_well(installation: Installation) -> None:
     made, _ = await make_provider(installation, (await make_group(installation)).id)
     ill = {name: 9 for name in ("failures", "failed_attempts", "openings", "open_until_ms", "waits_until_ms")}
-    kept = {"failing_since_ms": 9, "last_success_ms": 7, "last_failure_ms": 8, "next_slot_ms": 6}
+    kept = {"failing_since_ms": 9, "last_success_ms": 7, "last_failure_ms": 8, "next_slot_us": 6}
     disabled = {"state": "disabled", "state_reason": "it only failed"}
     await do(installation, lambda tx: store.change_provider(tx, made.id, ill | kept | disabled))
     resumed: Provider = await do(
@@ -232,7 +232,7 @@ async def test_resuming_makes_a_provider_well(installation: Installation) -> Non
         lambda tx: manage.resume(tx, installation.vault, made.group_id, made.id, author=OPERATOR, now=NOW),
     )
     assert (resumed.state, resumed.state_reason) == (ProviderState.ACTIVE, None)
-    assert resumed.health == Health(last_success_ms=7, last_failure_ms=8, next_slot_ms=6)
+    assert resumed.health == Health(last_success_ms=7, last_failure_ms=8, next_slot_us=6)
 
 
 async def test_a_paused_provider_keeps_its_health(installation: Installation) -> None:

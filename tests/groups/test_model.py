@@ -9,7 +9,7 @@ NOW = 1_700_000_000_000
 
 HEALTH = [
     (Health(), Status.WELL),
-    (Health(last_success_ms=NOW, last_failure_ms=NOW - 1, next_slot_ms=NOW + 100), Status.WELL),
+    (Health(last_success_ms=NOW, last_failure_ms=NOW - 1, next_slot_us=NOW + 100), Status.WELL),
     (Health(failures=1, failing_since_ms=NOW), Status.FAILING),
     (Health(failures=5, openings=1, open_until_ms=NOW + 1), Status.OPEN),
     (Health(failures=5, openings=1, open_until_ms=NOW), Status.FAILING),

@@ -14,7 +14,7 @@ from billhook.cli.output import Json, show, table
 from billhook.cli.session import now, on_installation, operator_author
 from billhook.delivery import control, replay, trial
 from billhook.delivery.accept import valid_message
-from billhook.delivery.context import open_hub
+from billhook.delivery.context import CHANNEL, open_hub
 from billhook.delivery.replay import Recovery
 from billhook.delivery.retry import Result
 from billhook.delivery.views import exchange_view, recovery_view
@@ -25,6 +25,7 @@ from billhook.groups.model import Provider
 from billhook.groups.views import new_provider_view, provider_view
 from billhook.outbound.request import Exchange
 from billhook.providers.kinds import MASK
+from billhook.storage.notices import announce
 from billhook.web.metrics import Metrics
 
 app = typer.Typer(help="Providers: the receivers of what is sent to a group.", no_args_is_help=True)
@@ -218,6 +219,7 @@ def recover(
         async with installation.db.transaction() as tx:
             found = await manage.get_provider(tx, installation.vault, None, provider_id, author=operator_author())
             actor = operator_author().actor
+            await announce(tx, CHANNEL)
             return await replay.begin_recovery(tx, found, since_ms=since_ms, actor=actor, now=now())
 
     begun = recovery_view(on_installation(work)).model_dump(mode="json")

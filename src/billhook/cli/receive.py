@@ -13,10 +13,12 @@ from starlette.responses import Response
 
 from billhook.cli.output import Json, print_json_line, show
 from billhook.cli.serve import open_port
-from billhook.providers.signing import verify
+from billhook.errors import Refusal
+from billhook.providers.signing import is_signing_secret, verify
 from billhook.web.requests import read_body
 
 LARGEST_BODY = 1024 * 1024
+WITHOUT_BODY = (204, 205, 304)
 
 Port = Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 takes a free one.")]
 Host = Annotated[str, typer.Option(help="Address to listen on.")]
@@ -36,6 +38,8 @@ def receive(
     port: Port = 9000, host: Host = "127.0.0.1", secret: Secret = None, status: Status = 200, as_json: Json = False
 ) -> None:
     """A receiver that prints, and verifies, what arrives. With --json, one JSON document a line for each request."""
+    if secret is not None and not is_signing_secret(secret):
+        raise Refusal("the secret must be a signing secret as it was shown: whsec_ and base64")
     with open_port(host, port) as listener:
         address = f"http://{host}:{listener.getsockname()[1]}/"
         if not as_json:
@@ -55,7 +59,8 @@ def receiver(
         request = Request(scope, receive)
         body = await read_body(scope, receive, limit=LARGEST_BODY)
         tell(describe(request, body, secret=secret, now=time.time()))
-        await Response("received\n", status_code=status, media_type="text/plain")(scope, receive, send)
+        text = None if status in WITHOUT_BODY else "received\n"
+        await Response(text, status_code=status, media_type="text/plain")(scope, receive, send)
 
     return app
 

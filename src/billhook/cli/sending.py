@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
@@ -9,6 +10,7 @@ import typer
 from sqlalchemy import Row
 
 from billhook.accounts.installation import Installation
+from billhook.accounts.organizations import find_organization
 from billhook.cli.clients import Organization
 from billhook.cli.groups import GroupName, find_group
 from billhook.cli.output import Json, print_json_line, show, table
@@ -82,7 +84,7 @@ def deliveries(
     async def work(installation: Installation) -> None:
         wanted = await _filter(installation, state, group, provider, since, limit, organization)
         if follow:
-            await _follow(installation, wanted, as_json=as_json)
+            await _follow(installation, replace(wanted, limit=FOLLOWED), as_json=as_json)
             return
         async with installation.db.reading() as tx:
             found = await reads.list_deliveries(tx, wanted)
@@ -115,6 +117,8 @@ async def _filter(
     organization: str | None,
 ) -> Filter:
     async with installation.db.reading() as tx:
+        if organization is not None:
+            await find_organization(tx, organization)
         group_id = (await find_group(tx, group, organization)).id if group is not None else None
     if provider is not None and not (provider.isascii() and provider.isprintable()):
         raise InvalidParameters.of("provider", "is no id")

@@ -5,6 +5,7 @@ import errno
 import gc
 import signal
 import socket
+from contextlib import ExitStack
 from typing import Annotated
 
 import structlog
@@ -13,15 +14,12 @@ import uvloop
 
 from billhook import __version__, log
 from billhook.accounts.installation import open_installation
-from billhook.app import running_app
+from billhook.app import running_app, worker_app
 from billhook.cli.output import Json, show
-from billhook.delivery.context import open_hub
-from billhook.delivery.worker import running_worker
 from billhook.errors import Refusal
 from billhook.settings import Settings, read_settings
 from billhook.storage.database import open_database
 from billhook.storage.migrate import migrate as migrate_schema
-from billhook.web.metrics import Metrics
 from billhook.web.server import Server, listen
 
 COLLECT_EVERY = 20_000  # new objects; Python's own 700 is made for scripts
@@ -46,12 +44,19 @@ def api(host: Host = None, port: Port = None) -> None:
     _serve(host, port, may_migrate=False, with_worker=False)
 
 
-def worker() -> None:
+def worker(
+    host: Host = None,
+    port: Annotated[
+        int | None, typer.Option(min=0, max=65535, help="Tell health and metrics there; else nowhere.")
+    ] = None,
+) -> None:
     """Deliver only: one of many processes on one PostgreSQL. Never migrates."""
     settings = read_settings()
     log.configure(settings.log_level, settings.log_format)
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(_work(settings))
+    with ExitStack() as stack:
+        listener = None if port is None else stack.enter_context(open_port(host or settings.host, port))
+        runner = stack.enter_context(asyncio.Runner(loop_factory=uvloop.new_event_loop))
+        runner.run(_work(settings, listener))
 
 
 def migrate(as_json: Json = False) -> None:
@@ -94,21 +99,21 @@ async def _run(settings: Settings, listener: socket.socket, *, may_migrate: bool
     logger.info("stopped")
 
 
-async def _work(settings: Settings) -> None:
+async def _work(settings: Settings, listener: socket.socket | None) -> None:
     logger = structlog.get_logger(__name__)
+    async with open_installation(settings) as installation, worker_app(installation) as app:
+        calm_the_collector()
+        logger.info("delivering", version=__version__, database=_engine(installation.db.is_sqlite))
+        await (_until_told() if listener is None else Server(app).serve(sockets=[listener]))
+        logger.info("stopping")
+    logger.info("stopped")
+
+
+async def _until_told() -> None:
     stopping = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)
-    async with (
-        open_installation(settings) as installation,
-        open_hub(installation, Metrics()) as hub,
-        running_worker(hub),
-    ):
-        calm_the_collector()
-        logger.info("delivering", version=__version__, database=_engine(installation.db.is_sqlite))
-        await stopping.wait()
-        logger.info("stopping")
-    logger.info("stopped")
+    await stopping.wait()
 
 
 def calm_the_collector() -> None:

@@ -17,7 +17,7 @@ from billhook.providers.kinds import Message
 from billhook.providers.registry import provider_type
 from billhook.storage.clock import now_ms
 from billhook.storage.database import Transaction
-from billhook.storage.ids import new_id
+from billhook.storage.ids import is_id, new_id
 from billhook.storage.rows import pack, rows
 
 LONGEST_TITLE = 256  # characters
@@ -116,7 +116,7 @@ async def _groups(
     tx: Transaction, directory: Directory, sends: Sequence[Send]
 ) -> tuple[int, dict[GroupKey, list[Provider]]]:
     """The providers of the groups that are asked for; a group that does not exist is not in it."""
-    wanted = {send.group_id for send in sends}
+    wanted = {send.group_id for send in sends if is_id(send.group_id)}
     found = await tx.execute(_members(tx.dialect.name), {"wanted": pack([{"id": each} for each in wanted])})
     now, members = 0, dict[GroupKey, list[Provider]]()
     for row in found:

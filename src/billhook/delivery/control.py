@@ -3,7 +3,7 @@
 from datetime import datetime
 
 from billhook.auth.manage import Author
-from billhook.delivery import holding
+from billhook.delivery import holding, replay
 from billhook.delivery.context import CHANNEL
 from billhook.groups import manage
 from billhook.groups.model import Provider
@@ -16,7 +16,7 @@ async def delete_group(tx: Transaction, group_id: str, *, author: Author, now: d
     """How many queued deliveries were cancelled at once; if there are more, they follow."""
     cancelled = 0
     for provider_id in await manage.delete_group(tx, group_id, author=author, now=now):
-        cancelled += await holding.cancel(tx, provider_id)
+        cancelled += await _cancel(tx, provider_id)
     return cancelled
 
 
@@ -24,6 +24,11 @@ async def delete_provider(
     tx: Transaction, group_id: str | None, provider_id: str, *, author: Author, now: datetime
 ) -> int:
     await manage.delete_provider(tx, group_id, provider_id, author=author, now=now)
+    return await _cancel(tx, provider_id)
+
+
+async def _cancel(tx: Transaction, provider_id: str) -> int:
+    await replay.end_recoveries(tx, provider_id)
     return await holding.cancel(tx, provider_id)
 
 

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+SECOND_US = 1_000_000
 PACE_PARTS = 10  # a rate limit is kept within each tenth of a second, so that no second sees much more than it
 
 
@@ -54,15 +55,23 @@ def allot(
     return dict(taken)
 
 
-def pace(next_slot_ms: int, now_ms: int, *, rate: int, want: int) -> tuple[int, int]:
-    """Of `want` attempts, how many a rate (a second) lets begin now, and the slot after theirs."""
-    start = max(next_slot_ms, now_ms)
-    early_ms = now_ms - paced_ms(start, rate)
-    allowed = 0 if early_ms < 0 else min(want, 1 + int(early_ms * rate / 1000))
-    return allowed, round(start + allowed * 1000 / rate)
+def pace(next_slot_us: int, now_ms: int, *, rate: int, want: int) -> tuple[int, int]:
+    """Of `want` attempts, how many a rate (a second) lets begin now, and the slot after theirs.
+
+    Slots are microseconds: at 700 a second, whole milliseconds would be far off.
+    """
+    start_us = max(next_slot_us, now_ms * 1000)
+    early_us = now_ms * 1000 - _earliest_us(start_us, rate)
+    allowed = 0 if early_us < 0 else min(want, 1 + early_us * rate // SECOND_US)
+    return allowed, start_us + -(-allowed * SECOND_US // rate)
 
 
-def paced_ms(slot_ms: int, rate: int) -> int:
-    """From when on the attempt of a slot may begin: a few may go together, for a clock does not tick every moment."""
+def paced_ms(slot_us: int, rate: int) -> int:
+    """From when on the attempt of a slot may begin."""
+    return -(-_earliest_us(slot_us, rate) // 1000)
+
+
+def _earliest_us(slot_us: int, rate: int) -> int:
+    """A few may go together, for nobody looks at every moment."""
     together = max(1, rate // PACE_PARTS)
-    return round(slot_ms - (together - 1) * 1000 / rate)
+    return slot_us - (together - 1) * SECOND_US // rate

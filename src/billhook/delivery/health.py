@@ -93,6 +93,9 @@ class Window:
         while self.seconds[0][0] * 1000 <= now_ms - WINDOW_MS:
             self.seconds.popleft()
 
+    def has_failures(self) -> bool:
+        return any(each[2] for each in self.seconds)
+
     def is_mostly_failing(self) -> bool:
         attempts, failures = sum(each[1] for each in self.seconds), sum(each[2] for each in self.seconds)
         return attempts >= WINDOW_LEAST and failures >= WINDOW_SHARE * attempts

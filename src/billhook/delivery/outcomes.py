@@ -147,13 +147,18 @@ async def _note_health(tx: Transaction, told: list[Outcome], windows: dict[str, 
     by_provider: dict[str, list[Outcome]] = {}
     for outcome in told:
         by_provider.setdefault(outcome.leased.provider.id, []).append(outcome)
-        windows.setdefault(outcome.leased.provider.id, Window()).add(outcome.now_ms, ok=outcome.ok)
-    noted = sorted(each for each, outcomes in by_provider.items() if any(map(_is_news, outcomes)))
+        if outcome.decision.is_charged:
+            windows.setdefault(outcome.leased.provider.id, Window()).add(outcome.now_ms, ok=outcome.ok)
+    noted = sorted(
+        each
+        for each, outcomes in by_provider.items()
+        if any(map(_is_news, outcomes)) or (each in windows and windows[each].has_failures())
+    )
     if not noted:
         return
     locked = select(providers).where(providers.c.id.in_(noted)).order_by(providers.c.id).with_for_update()
     for row in (await tx.execute(locked)).all():
-        await _update_health(tx, row, by_provider[row.id], windows[row.id])
+        await _update_health(tx, row, by_provider[row.id], windows.get(row.id, Window()))
 
 
 def _is_news(outcome: Outcome) -> bool:
@@ -168,7 +173,7 @@ async def _update_health(tx: Transaction, row: Any, outcomes: Iterable[Outcome],
         state, gone = _fold(state, outcome, window), gone or outcome.decision.disables
         now = outcome.now_ms
     values: dict[str, Any] = asdict(state)
-    values.pop("next_slot_ms")  # the claim's affair
+    values.pop("next_slot_us")  # the claim's affair
     reason = GONE_REASON if gone else FAILED_REASON if health.is_given_up(state, now) else None
     if reason is not None and row.state == ProviderState.ACTIVE and row.deleted_at is None:
         values |= {"state": ProviderState.DISABLED, "state_reason": reason}

@@ -5,7 +5,7 @@ claim reads is in two small indexes: `ready` is walked provider by provider, how
 """
 
 from collections import Counter
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import cache
 from typing import Any
 
@@ -82,17 +82,35 @@ async def claim(tx: Transaction, directory: Directory, *, after: str, free: int,
     now = int(found[0].now_ms) if found else 0
     ready = [_ready(row) for row in found]
     due = [each for each in ready if each.due_ms <= now]
-    wants, are_all_ours = await _wants(tx, [each for each in due if each.is_taking], now, free=free, limits=limits)
-    leased = await _lease(tx, directory, [each for each in due if each.id in wants], wants, now) if wants else []
-    await _keep_pace(tx, due, leased, now)
-    moments = [_startable_ms(each, now, wants.get(each.id, 0)) for each in ready if each.is_taking]
+    startable = [each for each in due if each.is_taking and _candidate(each, now, limits).starts]
+    ours = await _lock(tx, startable)
+    candidates = [_candidate(each, now, limits) for each in ours]
+    wants = await _wants(tx, candidates, free=free, limits=limits)
+    leased = await _lease(tx, directory, ours, wants, now)
+    await _keep_pace(tx, ours, leased, now)
     return Claim(
         leased,
         unsettled=[each for each in due if not each.is_taking],
         next_provider=found[-1].id if len(found) == PAGE else "",
-        wake_ms=min([moment - now for moment in moments if moment > now] + [NEVER if are_all_ours else CLASH_MS]),
+        wake_ms=min(
+            0 if _left_places(leased, wants, candidates) else NEVER,
+            NEVER if len(ours) == len(startable) else CLASH_MS,
+            *(moment - now for moment in _moments(ready, leased, now) if moment > now),
+        ),
         oldest_ms=max([now - each.due_ms for each in due] + [0]),
     )
+
+
+def _left_places(leased: list[Leased], wants: dict[str, int], candidates: list[Candidate]) -> bool:
+    """Some had less waiting than was dealt to them, while others would have taken more."""
+    was_cut = any(wants.get(each.provider_id, 0) < each.starts for each in candidates)
+    return was_cut and 0 < len(leased) < sum(wants.values())
+
+
+def _moments(ready: list[Ready], leased: list[Leased], now: int) -> list[int]:
+    """When the next delivery of each can start, unless all its places are taken: then the bell rings for one."""
+    begun = Counter(each.provider.id for each in leased)
+    return [_startable_ms(each, now, begun[each.id]) for each in ready if each.is_taking]
 
 
 def _ready(row: Row[Any]) -> Ready:
@@ -110,12 +128,11 @@ def _ready(row: Row[Any]) -> Ready:
 
 
 def _startable_ms(ready: Ready, now: int, begun: int) -> int:
-    """When the next of its deliveries can start, unless all its places are taken: then the bell rings for one."""
     at_ms = max(ready.due_ms, health.starts_again_ms(ready.health))
     if not ready.rate_limit:
         return at_ms
-    _, slot_ms = fairness.pace(ready.health.next_slot_ms, now, rate=ready.rate_limit, want=begun)
-    return max(at_ms, fairness.paced_ms(slot_ms, ready.rate_limit))
+    _, slot_us = fairness.pace(ready.health.next_slot_us, now, rate=ready.rate_limit, want=begun)
+    return max(at_ms, fairness.paced_ms(slot_us, ready.rate_limit))
 
 
 @cache
@@ -146,21 +163,23 @@ def _ready_providers() -> Select[Any]:
     )
 
 
-async def _wants(
-    tx: Transaction, takers: list[Ready], now: int, *, free: int, limits: Limits
-) -> tuple[dict[str, int], bool]:
-    """How many of each to take. Exact over all processes: they claim for one organization one after the other.
+async def _lock(tx: Transaction, startable: list[Ready]) -> list[Ready]:
+    """Those whose organization no other worker is claiming for; their rate limits as they are now that it is ours."""
+    locked = await try_locks(tx, (each.organization_id for each in startable))
+    ours = [each for each in startable if each.organization_id in locked]
+    if not any(each.rate_limit for each in ours):
+        return ours
+    query = select(providers.c.id, providers.c.next_slot_us).where(providers.c.id.in_([each.id for each in ours]))
+    slots = {row.id: row.next_slot_us for row in await tx.execute(query)}
+    return [replace(each, health=replace(each.health, next_slot_us=slots[each.id])) for each in ours]
 
-    Also whether none of the organizations is another worker's at this moment.
-    """
-    startable = [(each, _candidate(each, now, limits)) for each in takers]
-    wanted = [(each, candidate) for each, candidate in startable if candidate.starts]
-    if not wanted:
-        return {}, True
-    locked = await try_locks(tx, (each.organization_id for each, _ in wanted))
-    candidates = [candidate for each, candidate in wanted if each.organization_id in locked]
+
+async def _wants(tx: Transaction, candidates: list[Candidate], *, free: int, limits: Limits) -> dict[str, int]:
+    """How many of each to take. Exact over all processes: they claim for one organization one after the other."""
+    if not candidates:
+        return {}
     leased = {(row.organization_id, row.provider_id): row.leased for row in await tx.execute(_under_way())}
-    return fairness.allot(candidates, leased, free=free, limits=limits), len(candidates) == len(wanted)
+    return fairness.allot(candidates, leased, free=free, limits=limits)
 
 
 @cache
@@ -172,19 +191,21 @@ def _under_way() -> Select[Any]:
 def _candidate(ready: Ready, now: int, limits: Limits) -> Candidate:
     most = starts = health.may_start(ready.health, now, most=limits.per_provider)
     if ready.rate_limit:
-        starts, _ = fairness.pace(ready.health.next_slot_ms, now, rate=ready.rate_limit, want=most)
+        starts, _ = fairness.pace(ready.health.next_slot_us, now, rate=ready.rate_limit, want=most)
     return Candidate(ready.id, ready.organization_id, most, starts)
 
 
 async def _lease(
-    tx: Transaction, directory: Directory, ready: list[Ready], wants: dict[str, int], now: int
+    tx: Transaction, directory: Directory, ours: list[Ready], wants: dict[str, int], now: int
 ) -> list[Leased]:
-    picked = _trim((await tx.execute(_first_of_each(tx.dialect.name), _first_parameters(wants))).all(), wants)
+    known = await directory.fetch(tx, {each.id: each.version for each in ours if each.id in wants})
+    wanted = {id: count for id, count in wants.items() if known[id].deleted_at is None}  # it may just have happened
+    if not wanted:
+        return []
+    picked = _trim((await tx.execute(_first_of_each(tx.dialect.name), _first_parameters(wanted))).all(), wanted)
     lease = new_id("lse")
-    ids = pack([{"id": row.id} for row in picked])
-    await tx.execute(_stamp(tx.dialect.name), {"ids": ids, "lease": lease})
-    known = await directory.fetch(tx, {each.id: each.version for each in ready})
-    health_of_each = {each.id: each.health for each in ready}
+    await tx.execute(_stamp(tx.dialect.name), {"ids": pack([{"id": row.id} for row in picked]), "lease": lease})
+    health_of_each = {each.id: each.health for each in ours}
     return [
         Leased(
             row.id,
@@ -208,8 +229,9 @@ def _first_parameters(wants: dict[str, int]) -> dict[str, Any]:
 
 
 def _trim(picked: Any, wants: dict[str, int]) -> list[Row[Any]]:
+    """Of each provider no more than wanted, the longest due first."""
     left, kept = dict(wants), []
-    for row in picked:
+    for row in sorted(picked, key=lambda row: row.due_ms):
         if left[row.provider_id] > 0:
             left[row.provider_id] -= 1
             kept.append(row)
@@ -249,13 +271,13 @@ def _stamp(dialect: str) -> Update:
     )
 
 
-async def _keep_pace(tx: Transaction, due: list[Ready], leased: list[Leased], now: int) -> None:
+async def _keep_pace(tx: Transaction, ours: list[Ready], leased: list[Leased], now: int) -> None:
     begun = Counter(each.provider.id for each in leased)
-    for ready in due:
+    for ready in ours:
         if ready.rate_limit and begun[ready.id]:
-            slot_ms = ready.health.next_slot_ms
-            _, following = fairness.pace(slot_ms, now, rate=ready.rate_limit, want=begun[ready.id])
-            await tx.execute(update(providers).where(providers.c.id == ready.id).values(next_slot_ms=following))
+            slot_us = ready.health.next_slot_us
+            _, following = fairness.pace(slot_us, now, rate=ready.rate_limit, want=begun[ready.id])
+            await tx.execute(update(providers).where(providers.c.id == ready.id).values(next_slot_us=following))
 
 
 async def renew(tx: Transaction, held: list[tuple[str, str]]) -> set[str]:

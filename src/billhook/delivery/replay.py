@@ -81,7 +81,7 @@ async def begin_recovery(
         new_id("rcv"),
         provider.id,
         "running",
-        since_ms=since_ms,
+        since_ms=max(0, min(since_ms, current)),
         until_ms=current,
         cursor="",
         recovered=0,
@@ -110,6 +110,12 @@ async def next_recovery(tx: Transaction) -> Recovery | None:
     return None if found is None else _recovery(found)
 
 
+async def end_recoveries(tx: Transaction, provider_id: str) -> None:
+    """Of a provider that is deleted: what failed stays failed."""
+    running = (recoveries.c.provider_id == provider_id, recoveries.c.state == "running")
+    await tx.execute(update(recoveries).where(*running).values(state="finished", finished_ms=now_ms()))
+
+
 async def step(tx: Transaction, recovery: Recovery) -> Recovery:
     """Take up to STEP further deliveries, and keep how far it has come in the same transaction."""
     looked_at = (await tx.execute(_failed_after(recovery))).all()
@@ -122,12 +128,11 @@ async def step(tx: Transaction, recovery: Recovery) -> Recovery:
         cursor=looked_at[-1].id if looked_at else recovery.cursor,
         recovered=recovery.recovered + len(ids),
         state="finished" if is_over else "running",
-        finished_ms=recovery.until_ms if is_over else None,
     )
     kept = {"cursor": moved.cursor, "recovered": moved.recovered, "state": moved.state}
     finished = now_ms() if is_over else null()
-    await tx.execute(update(recoveries).where(recoveries.c.id == recovery.id).values(**kept, finished_ms=finished))
-    return moved
+    moving = update(recoveries).where(recoveries.c.id == recovery.id).values(**kept, finished_ms=finished)
+    return replace(moved, finished_ms=(await tx.execute(moving.returning(recoveries.c.finished_ms))).scalar_one())
 
 
 def _failed_after(recovery: Recovery) -> Select[tuple[str, int]]:

@@ -18,6 +18,7 @@ async def forget_deliveries(tx: Transaction, *, before_ms: int) -> int:
         .where(deliveries.c.finished_ms < before_ms)
         .order_by(deliveries.c.id)
         .limit(STEP)
+        .with_for_update(skip_locked=True)  # one may be delivered again in this very moment
     )
     ids = list((await tx.execute(old)).scalars())
     if ids:

@@ -88,8 +88,8 @@ def _hint(result: Result, now: datetime) -> timedelta:
 
 def parse_retry_after(text: str, *, now: datetime) -> timedelta:
     """Seconds or a date, as RFC 9110 has it; zero for anything else."""
-    if re.fullmatch(r"[0-9]{1,18}", text.strip()):
-        return timedelta(seconds=min(int(text), 10**9))
+    if re.fullmatch(r"[0-9]+", text.strip()):
+        return timedelta(seconds=min(int(text.strip().lstrip("0")[:18] or "0"), 10**9))
     try:
         at = parsedate_to_datetime(text)
     except (ValueError, TypeError, OverflowError):

@@ -54,6 +54,8 @@ class Trials:
 
 def with_changes(provider: Provider, changes: Mapping[str, Any]) -> Provider:
     """The provider as it would be, were the changes saved."""
+    if changes.get("type", provider.type) != provider.type:
+        raise InvalidParameters.of("type", "cannot be changed")
     own = {name: value for name, value in changes.items() if name not in COMMON}
     return replace(provider, config=provider_type(provider.type).configure(own, provider.config))
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
@@ -45,7 +45,7 @@ class Worker:
         self.limits = Limits(
             settings.in_flight_per_provider, settings.in_flight_per_organization, settings.in_flight_per_process
         )
-        self.flights: dict[str, Flight] = {}
+        self.flights: dict[tuple[str, str], Flight] = {}  # by delivery and lease: it may be claimed again
         self.windows: dict[str, Window] = {}
         self.recording: GroupCommit[Outcome, bool] = GroupCommit(self._record_all)
         self.stopping = asyncio.Event()
@@ -86,19 +86,21 @@ class Worker:
         self.hub.metrics.oldest_due.set(claim.oldest_ms / 1000)
         for leased in claim.leased:
             self.hub.metrics.lag.observe((leased.claimed_ms - leased.due_ms) / 1000)
-            self.flights[leased.id] = Flight(leased, asyncio.create_task(self._deliver(leased, claimed_at)))
+            self.flights[leased.id, leased.lease] = Flight(
+                leased, asyncio.create_task(self._deliver(leased, claimed_at))
+            )
 
     async def _deliver(self, leased: Leased, claimed_at: float) -> None:
         try:
             schedule = self.hub.settings.retry_schedule
             outcome = await attempt(self.hub.sender, leased, schedule=schedule, claimed_at=claimed_at)
             self.hub.metrics.count(outcome.exchange)
-            self.flights[leased.id].is_decided = True
+            self.flights[leased.id, leased.lease].is_decided = True
             await self._record(outcome)
         except Exception:  # the edge: a bug in one attempt ends with its lease, and the delivery is claimed again
             log.exception("an attempt failed for a reason of ours", delivery=leased.id)
         finally:
-            del self.flights[leased.id]
+            del self.flights[leased.id, leased.lease]
             self.hub.bell.ring()
 
     async def _record(self, outcome: Outcome) -> None:
@@ -121,16 +123,15 @@ class Worker:
 
     async def renew(self) -> None:
         """Keep what is in the air; who has lost a lease stops, since somebody else has begun."""
-        held = {flight.leased.id: flight for flight in self.flights.values()}
+        held = dict(self.flights)
         if not held:
             return
         async with self.hub.db.transaction() as tx:
-            renewed = await queue.renew(tx, _names(held.values()))
-        for delivery_id in held.keys() - renewed:
-            flight = self.flights.get(delivery_id)
-            if flight is not None and not flight.is_decided:
+            renewed = await queue.renew(tx, list(held))
+        for name, flight in held.items():
+            if name[0] not in renewed and name in self.flights and not flight.is_decided:
                 self.hub.metrics.events.counts["lost_lease"] += 1
-                log.warning("a lease was lost in the air", delivery=delivery_id)
+                log.warning("a lease was lost in the air", delivery=name[0])
                 flight.task.cancel()
 
     async def land(self) -> None:
@@ -151,13 +152,9 @@ class Worker:
         await asyncio.wait([flight.task for flight in late])
         try:
             async with self.hub.db.transaction() as tx:
-                await queue.release(tx, _names(late))
+                await queue.release(tx, [(flight.leased.id, flight.leased.lease) for flight in late])
         except BillhookError as error:
             log.warning("could not give deliveries back; their leases will lapse", detail=error.detail)
-
-
-def _names(flights: Iterable[Flight]) -> list[tuple[str, str]]:
-    return [(flight.leased.id, flight.leased.lease) for flight in flights]
 
 
 @asynccontextmanager

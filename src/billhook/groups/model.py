@@ -44,7 +44,7 @@ class Health:
     openings: int = 0  # of the breaker, in a row
     open_until_ms: int = 0
     waits_until_ms: int = 0  # its Retry-After
-    next_slot_ms: int = 0  # its rate limit
+    next_slot_us: int = 0  # its rate limit
     failing_since_ms: int | None = None
     last_success_ms: int | None = None
     last_failure_ms: int | None = None

@@ -76,7 +76,7 @@ providers = Table(
     Column("openings", BigInteger, nullable=False, server_default="0"),  # of the breaker, in a row
     Column("open_until_ms", BigInteger, nullable=False, server_default="0"),  # the breaker
     Column("waits_until_ms", BigInteger, nullable=False, server_default="0"),  # its Retry-After
-    Column("next_slot_ms", BigInteger, nullable=False, server_default="0"),  # its rate limit
+    Column("next_slot_us", BigInteger, nullable=False, server_default="0"),  # its rate limit
     Column("failing_since_ms", BigInteger),
     Column("last_success_ms", BigInteger),
     Column("last_failure_ms", BigInteger),
@@ -216,7 +216,7 @@ def health_of(row: Row[Any]) -> Health:
         openings=row.openings,
         open_until_ms=row.open_until_ms,
         waits_until_ms=row.waits_until_ms,
-        next_slot_ms=row.next_slot_ms,
+        next_slot_us=row.next_slot_us,
         failing_since_ms=row.failing_since_ms,
         last_success_ms=row.last_success_ms,
         last_failure_ms=row.last_failure_ms,

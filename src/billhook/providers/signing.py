@@ -16,6 +16,13 @@ def new_signing_secret() -> str:
     return PREFIX + b64encode(dice.token_bytes(SECRET_BYTES)).decode()
 
 
+def is_signing_secret(text: str) -> bool:
+    try:
+        return text.startswith(PREFIX) and bool(b64decode(text.removeprefix(PREFIX), validate=True))
+    except ValueError:  # no base64, or not even ASCII
+        return False
+
+
 def signature(secrets: Sequence[str], webhook_id: str, timestamp: int, payload: bytes) -> str:
     """`v1,…` for each secret, with a space between: a receiver may know any one of them."""
     signed = f"{webhook_id}.{timestamp}.".encode() + payload

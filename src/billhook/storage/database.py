@@ -50,8 +50,9 @@ class Database:
         connection = await _connect(self.writer)
         try:
             raw = await connection.get_raw_connection()
+            driver = raw.driver_connection
             raw.detach()
-            yield raw.driver_connection
+            yield driver
         finally:
             await asyncio.shield(connection.close())
 

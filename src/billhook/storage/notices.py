@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable
 
+import asyncpg
 import structlog
 from sqlalchemy import func, select
 
@@ -25,7 +26,7 @@ async def follow(db: Database, channel: str, heard: Callable[[], None]) -> None:
     while not db.is_sqlite:
         try:
             await _listen(db, channel, heard)
-        except (Unavailable, OSError) as error:
+        except (Unavailable, OSError, asyncpg.InterfaceError, asyncpg.PostgresError) as error:
             log.info("not listening for new work; trying again", detail=str(error))
         await asyncio.sleep(AGAIN_SECONDS)
 

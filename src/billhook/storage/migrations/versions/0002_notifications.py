@@ -61,7 +61,7 @@ def _providers() -> None:
     op.create_index("ix_providers_group_id", "providers", ["group_id"])
 
 
-HEALTH_NUMBERS = ("failures", "failed_attempts", "openings", "open_until_ms", "waits_until_ms", "next_slot_ms")
+HEALTH_NUMBERS = ("failures", "failed_attempts", "openings", "open_until_ms", "waits_until_ms", "next_slot_us")
 HEALTH_MOMENTS = ("failing_since_ms", "last_success_ms", "last_failure_ms")
 
 
