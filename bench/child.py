@@ -42,6 +42,7 @@ class Child:
         return json.loads(line)
 
     def _has_said_more(self, seconds: float) -> bool:
+        assert self._process.stdout is not None
         return bool(select.select([self._process.stdout], [], [], max(seconds, 0.0))[0])
 
     def _read(self) -> bytes:

@@ -88,6 +88,7 @@ def build_framework(auth: Auth, hub: Hub, metrics: Metrics, issue_token: Lane) -
 
 def routes(api: FastAPI, issue_token: Lane) -> list[BaseRoute]:
     return [
+        Route(API_PREFIX + deliveries_api.SEND_PATH, deliveries_api.send_directly, methods=["POST"]),
         Route("/auth", as_handler(issue_token), methods=["POST"]),
         Route("/.well-known/jwks.json", endpoint.publish_keys),
         Route("/oauth2/token", oauth.token, methods=["POST"]),

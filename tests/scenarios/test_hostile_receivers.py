@@ -183,7 +183,6 @@ def aftermath(
             until(lambda: watch.was_attempted(delivery_id), what="each was attempted")  # noqa: B023
         deliveries = {name: [watch.delivery(each) for each in ids] for name, ids in sent.items()}
         requests = {name: len(receiver.requests) for name, receiver in receivers.items()}
-        from pathlib import Path as P; P("/tmp/rss.txt").write_text(f"{watch.memory/2**20:.1f} MiB served {served} " + str([l for l in P(f"/proc/{server.process.pid}/status").read_text().splitlines() if l.startswith(("VmHWM","VmRSS"))]))  # TEMP
         assert server.stop() == 0
         assert "Traceback" not in server.stderr
         yield Aftermath(deliveries, requests, served, watch.memory)

@@ -57,15 +57,20 @@ def check_token(auth: Auth, token: str) -> Claims:
     return claims._replace(scope=" ".join(scope for scope in claims.scope.split() if scope in still_held))
 
 
+def authorize(request: Request, scope: str | None) -> Caller:
+    """Who calls, and holds `scope`."""
+    found = authenticate(request)
+    if scope is not None and scope not in found.scopes:
+        raise Forbidden(f"the token does not hold {scope}", scope=scope)
+    return found
+
+
 def requires(scope: str | None = None) -> Callable[..., Caller]:
     """A dependency: the caller, who must hold `scope`."""
 
     async def caller(
         request: Request, _described: Annotated[HTTPAuthorizationCredentials | None, Security(scheme)]
     ) -> Caller:
-        found = authenticate(request)
-        if scope is not None and scope not in found.scopes:
-            raise Forbidden(f"the token does not hold {scope}", scope=scope)
-        return found
+        return authorize(request, scope)
 
     return Depends(caller)  # type: ignore[no-any-return]

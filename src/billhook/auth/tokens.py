@@ -23,6 +23,7 @@ from billhook.errors import Unauthenticated
 ALGORITHM = "ES256"
 TYPE = "at+jwt"
 LONGEST_TOKEN = 4096  # characters; ours have about 600
+MOST_VERIFIED = 4096  # tokens whose signature is known to be good: some megabytes
 LEEWAY = 5  # seconds that another process's clock may be ahead of ours. Never granted to the end of a token
 
 _ES256 = ECDSA(SHA256())  # OpenSSL mixes the private key and the message into its nonces, so a poor dice does not leak
@@ -84,6 +85,9 @@ def payload_of(claims: Claims, *, issuer: str) -> bytes:
     )
 
 
+_verified: dict[str, tuple[str | None, dict[str, Any]]] = {}  # by token: the key that signed it, and its claims
+
+
 def new_token_id() -> str:
     return os.urandom(16).hex()
 
@@ -109,6 +113,18 @@ def read_token(token: str, keys: Sequence[Key], *, issuer: str, now: float) -> C
 
 
 def _verified_claims(token: str, keys: Sequence[Key]) -> dict[str, Any]:
+    """What does not change is checked once: a token is used thousands of times, and its signature stays what it is."""
+    kid, claims = _verified.get(token, (None, {}))
+    if kid is not None and any(key.kid == kid for key in keys):
+        return claims
+    kid, claims = _verify(token, keys)
+    if len(_verified) >= MOST_VERIFIED:
+        _verified.clear()
+    _verified[token] = (kid, claims)
+    return claims
+
+
+def _verify(token: str, keys: Sequence[Key]) -> tuple[str | None, dict[str, Any]]:
     if len(token) > LONGEST_TOKEN:
         raise _invalid("too long")
     try:
@@ -118,7 +134,7 @@ def _verified_claims(token: str, keys: Sequence[Key]) -> dict[str, Any]:
         raise _invalid(type(error).__name__) from None
     if read.header.get("typ") != TYPE:
         raise _invalid("type")
-    return read.claims
+    return read.header.get("kid"), read.claims
 
 
 def _invalid(detail: str) -> Unauthenticated:

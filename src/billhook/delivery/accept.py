@@ -78,11 +78,19 @@ def valid_message(title: str, content: str) -> Message:
     if not 1 <= len(content.encode("utf-8", "surrogatepass")) <= LARGEST_CONTENT:
         errors.append(FieldError("content", "must have 1 byte to 32 KiB, written as UTF-8"))
     for field, text in (("title", title), ("content", content)):
-        if "\0" in text or any("\ud800" <= character <= "\udfff" for character in text):
+        if "\0" in text or not _is_unicode(text):
             errors.append(FieldError(field, "must not have NUL characters or broken Unicode"))
     if errors:
         raise InvalidParameters(errors=errors)
     return Message(title, content)
+
+
+def _is_unicode(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def valid_key(key: str | None) -> str | None:

@@ -6,8 +6,9 @@ from typing import Annotated
 from fastapi import APIRouter, Header, Query
 from pydantic import AwareDatetime
 from starlette.requests import Request
+from starlette.responses import Response
 
-from billhook.auth.authenticate import Caller, requires
+from billhook.auth.authenticate import Caller, authorize, requires
 from billhook.delivery import reads, replay
 from billhook.delivery.accept import LONGEST_KEY, Send, valid_key
 from billhook.delivery.bodies import NewNotification
@@ -32,12 +33,15 @@ from billhook.errors import InvalidParameters
 from billhook.storage.ids import is_id
 from billhook.storage.notices import announce
 from billhook.web.documents import Envelope, Meta, errors
-from billhook.web.routes import BoundedRoute
+from billhook.web.routes import BoundedRoute, read_as
 
 router = APIRouter(tags=["notifications"], route_class=BoundedRoute)
 
+SEND = "notifications:send"
+SEND_PATH = "/groups/{group_id}/notifications"
+
 Reader = Annotated[Caller, requires("notifications:read")]
-Sender = Annotated[Caller, requires("notifications:send")]
+Sender = Annotated[Caller, requires(SEND)]
 Limit = Annotated[int, Query(ge=1, le=100)]
 Cursor = Annotated[str | None, Query(max_length=64, description="`next_cursor` of the page before.")]
 OnlyId = Annotated[str | None, Query(max_length=64, description="Only of this one.")]
@@ -51,7 +55,7 @@ Key = Annotated[
 
 
 @router.post(
-    "/groups/{group_id}/notifications",
+    SEND_PATH,
     summary="Send a notification through a group",
     description="Accepted when it is stored together with one delivery for each provider of the group.",
     status_code=202,
@@ -63,6 +67,14 @@ async def send_notification(
     sender, key = f"client:{caller.client_id}", valid_key(idempotency_key)
     accepted = await hub_of(request).send(Send(caller.organization_id, group_id, sender, body.message, key))
     return Envelope(data=accepted_view(accepted))
+
+
+async def send_directly(request: Request) -> Response:
+    """The same without FastAPI, which only describes it: finding out what the function wants costs it 500 us a time."""
+    caller, body = authorize(request, SEND), await read_as(request, NewNotification)
+    key = request.headers.get("idempotency-key")
+    answer = await send_notification(request, caller, request.path_params["group_id"], body, key)
+    return Response(answer.model_dump_json(), status_code=202, media_type="application/json")
 
 
 @router.get("/notifications", summary="List notifications, the newest first", responses=errors(400, 401, 403))

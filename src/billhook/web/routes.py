@@ -1,15 +1,30 @@
 """How routes under /api/v1 read their bodies: bounded, and with the parser that refuses broken Unicode."""
 
 from collections.abc import Callable, Coroutine
-from typing import Any
+from typing import Any, TypeVar
 
+from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
+from pydantic import BaseModel, ValidationError
 from starlette.requests import Request
 from starlette.responses import Response
 
-from billhook.web.requests import parse_json, read_body
+from billhook.web.requests import parse_json, read_body, require_content_type
+
+Model = TypeVar("Model", bound=BaseModel)
 
 LARGEST_BODY = 256 * 1024  # a notification of 32 KiB, every character of it escaped, and room to spare
+
+
+async def read_as(request: Request, model: type[Model]) -> Model:
+    """The body as FastAPI would read it, for a handler that it describes but does not run."""
+    require_content_type(request.scope, "application/json")
+    given = parse_json(await read_body(request.scope, request.receive, limit=LARGEST_BODY))
+    try:
+        return model.model_validate(given)
+    except ValidationError as error:
+        problems = error.errors(include_url=False, include_input=False)
+        raise RequestValidationError([{**each, "loc": ("body", *each["loc"])} for each in problems]) from None
 
 
 class BoundedRequest(Request):
