@@ -207,8 +207,8 @@ def test_progress_is_made_at_the_moment_that_was_named(rate: int, calls: list[tu
 
 @given(rate=RATES, now=st.integers(START, START + 1000), slot=st.integers(START, START + 3000))
 def test_asking_for_nothing_changes_nothing(rate: int, now: int, slot: int) -> None:
-    allowed, following = pace(slot, now, rate=rate, want=0)
-    assert (allowed, following) == (0, max(slot, now))
+    allowed, following = pace(slot * 1000, now, rate=rate, want=0)
+    assert (allowed, following) == (0, max(slot, now) * 1000)
 
 
 @given(rate=RATES, calls=st.lists(st.tuples(st.integers(0, 50), st.integers(0, 50)), min_size=2, max_size=30))

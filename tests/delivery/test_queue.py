@@ -267,7 +267,7 @@ async def test_a_rate_limit_lets_a_few_begin_and_says_when_the_next_may(installa
 async def test_a_rate_limited_provider_is_passed_over_until_its_next_slot(installation: Installation) -> None:
     team = await make_team(installation)
     await send(team, 3)
-    await set_provider(team, team.provider, rate_limit=1, next_slot_us=await now_of(installation.db) + HOUR_MS)
+    await set_provider(team, team.provider, rate_limit=1, next_slot_us=(await now_of(installation.db) + HOUR_MS) * 1000)
     claimed = await claim(installation)
     assert claimed.leased == []
     assert 0 < claimed.wake_ms <= HOUR_MS
@@ -283,7 +283,7 @@ async def test_a_rate_limit_is_one_for_all_workers(installation: Installation, l
     assert len(first) == 2
     assert len(second) <= 2
     following = (await provider_of(team)).next_slot_us
-    assert following >= first[0].claimed_ms + (len(first) + len(second)) * 50
+    assert following >= (first[0].claimed_ms + (len(first) + len(second)) * 50) * 1000
 
 
 @on_postgres
@@ -301,7 +301,7 @@ async def test_a_rate_limit_holds_for_two_workers_that_look_at_the_same_moment(
         )
         await halting.halted.wait()
         assert len((await claim(installation)).leased) == 1
-        await set_provider(team, team.provider, next_slot_us=await now_of(installation.db) + HOUR_MS)
+        await set_provider(team, team.provider, next_slot_us=(await now_of(installation.db) + HOUR_MS) * 1000)
         halting.go_on.set()
         assert (await late).leased == []
 
