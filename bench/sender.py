@@ -116,7 +116,11 @@ class Lines:
 async def _send(lines: Lines, request: bytes) -> tuple[Response, float, float]:
     sent_at = monotonic()
     line = await lines.take()
-    response, answered_at = await line.ask(request)
+    try:
+        response, answered_at = await line.ask(request)
+    except ConnectionError:  # it rested for so long that the server closed it in this very moment
+        line = await lines.open()
+        response, answered_at = await line.ask(request)
     lines.put(line)
     return response, sent_at, answered_at
 
