@@ -46,6 +46,7 @@ def test_the_right_secret_of_an_active_client_is_accepted() -> None:
         (Memory(secret=replace(HELD, ends_at=NOW)), CLIENT.id, SECRET.text, Refused.ENDED),
         (Memory(replace(CLIENT, origins=read_origins("10.0.0.0/8"))), CLIENT.id, SECRET.text, Refused.ADDRESS),
     ],
+    ids=lambda value: value if isinstance(value, Refused) else "",  # else the secret of this run would be in the name
 )
 def test_the_first_thing_that_is_wrong_is_the_reason(
     memory: Memory, client_id: str, secret: str, reason: Refused

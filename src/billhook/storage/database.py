@@ -27,6 +27,8 @@ COMMAND_SECONDS = 10.0  # a PostgreSQL that takes longer for one statement is ta
 READERS = 4  # SQLite reads never wait for the writer (WAL), so a few suffice
 PASSING_STATES = {"08", "40", "53", "57", "58"}  # PostgreSQL: connection, deadlock, resources, operator, system
 PASSING_NUMBERS = {5, 6, 7, 8, 9, 10, 11, 13, 14, 15, 26}  # SQLite: busy, locked, out of memory … full … not a database
+# A process that stands still within a transaction would keep its locks, and all others from their work.
+PATIENCE_WITH_US = {"idle_in_transaction_session_timeout": "10000"}  # milliseconds
 POOL = 10  # PostgreSQL connections a process keeps; its default server limit is 100
 
 
@@ -130,7 +132,9 @@ def _open_postgres(dsn: str, command_seconds: float) -> Database:
     async def connect(*_args: object, **_options: object) -> Any:
         # asyncpg reads the address itself, so sslmode, service files and socket folders work as in psql.
         try:
-            return await asyncpg.connect(dsn, timeout=5, command_timeout=command_seconds)
+            return await asyncpg.connect(
+                dsn, timeout=5, command_timeout=command_seconds, server_settings=PATIENCE_WITH_US
+            )
         except (ValueError, asyncpg.ClientConfigurationError):
             raise Refusal("BILLHOOK_DATABASE_URL cannot be read as the address of a PostgreSQL database") from None
 
