@@ -20,7 +20,7 @@ from billhook.auth.upkeep import keep_up
 from billhook.delivery import api as deliveries_api
 from billhook.delivery import control_api
 from billhook.delivery.context import Hub, open_hub
-from billhook.delivery.worker import running_worker
+from billhook.delivery.worker import Worker, running_worker
 from billhook.groups import api as groups_api
 from billhook.web import docs, health
 from billhook.web.access import AccessLog
@@ -46,6 +46,12 @@ class App:
     auth: Auth
     hub: Hub
     metrics: Metrics
+    worker: Worker | None = None
+
+    def stop_claiming(self) -> None:
+        """As soon as we are told to stop: what is in the air may land while the last requests are answered."""
+        if self.worker is not None:
+            self.worker.stop()
 
 
 @asynccontextmanager
@@ -58,9 +64,9 @@ async def running_app(installation: Installation, *, with_worker: bool = False) 
     watch(auth, metrics)
     async with keep_up(auth), open_hub(installation, metrics) as hub, AsyncExitStack() as stack:
         framework = build_framework(auth, hub, metrics, issue_token)
-        if with_worker:
-            await stack.enter_async_context(running_worker(hub))
-        yield App(RequestManners(framework, lanes=lanes, metrics=metrics, access=access), auth, hub, metrics)
+        worker = await stack.enter_async_context(running_worker(hub)) if with_worker else None
+        manners = RequestManners(framework, lanes=lanes, metrics=metrics, access=access)
+        yield App(manners, auth, hub, metrics, worker)
     access.flush()
 
 

@@ -377,3 +377,10 @@ async def test_an_address_that_postgres_cannot_read_is_refused(address: str) -> 
 async def test_postgres_is_taken_as_people_write_it(postgres: Postgres, scheme: str) -> None:
     async with another(scheme + "://" + postgres.server.get_uri().split("://", 1)[1]) as db:
         await db.ping()
+
+
+@on_postgres
+async def test_a_process_that_stands_still_in_a_transaction_does_not_keep_its_locks(db: Database) -> None:
+    async with db.transaction() as tx:
+        patience = (await tx.execute(text("SHOW idle_in_transaction_session_timeout"))).scalar_one()
+    assert patience == "10s"

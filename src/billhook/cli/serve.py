@@ -94,7 +94,7 @@ async def _run(settings: Settings, listener: socket.socket, *, may_migrate: bool
     ):
         calm_the_collector()
         logger.info("serving", url=settings.base_url, version=__version__, database=_engine(installation.db.is_sqlite))
-        await Server(app.asgi).serve(sockets=[listener])
+        await Server(app.asgi, when_told_to_stop=app.stop_claiming).serve(sockets=[listener])
         logger.info("stopping")
     logger.info("stopped")
 

@@ -26,6 +26,7 @@ LONGEST_KEY = 255
 KEY_KEPT_MS = 24 * 3600 * 1000
 
 NOBODY = "the group has no active provider: nobody will be told"
+LATER = "the group has no active provider: nobody will be told before one is resumed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +65,9 @@ class Accepted:
 
     @property
     def warning(self) -> str | None:
-        return None if any(each.state != State.HELD for each in self.deliveries) else NOBODY
+        if not self.deliveries:
+            return NOBODY
+        return LATER if all(each.state == State.HELD for each in self.deliveries) else None
 
 
 Answer = Accepted | BillhookError

@@ -37,6 +37,7 @@ from billhook.web.routes import BoundedRoute, read_as
 
 router = APIRouter(tags=["notifications"], route_class=BoundedRoute)
 
+MOST_PROVIDERS = 1000  # that the setting allows a group
 SEND = "notifications:send"
 SEND_PATH = "/groups/{group_id}/notifications"
 
@@ -73,7 +74,8 @@ async def send_directly(request: Request) -> Response:
     """The same without FastAPI, which only describes it: finding out what the function wants costs it 500 us a time."""
     caller, body = authorize(request, SEND), await read_as(request, NewNotification)
     key = request.headers.get("idempotency-key")
-    answer = await send_notification(request, caller, request.path_params["group_id"], body, key)
+    group_id: str = request.path_params["group_id"]
+    answer = await send_notification(request, caller, group_id=group_id, body=body, idempotency_key=key)
     return Response(answer.model_dump_json(), status_code=202, media_type="application/json")
 
 
@@ -105,7 +107,7 @@ async def list_notifications(
 async def get_notification(request: Request, caller: Reader, notification_id: str) -> Envelope[NotificationDetail]:
     async with hub_of(request).db.reading() as tx:
         found = await reads.get_notification(tx, notification_id, caller.organization_id)
-        wanted = Filter(caller.organization_id, notification_id=found.id, limit=hub_of(request).settings.max_providers)
+        wanted = Filter(caller.organization_id, notification_id=found.id, limit=MOST_PROVIDERS)
         its = await reads.list_deliveries(tx, wanted)
     told = [delivery_view(row) for row in reversed(its)]
     return Envelope(data=NotificationDetail(**notification_fields(found), deliveries=told))

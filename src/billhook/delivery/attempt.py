@@ -2,6 +2,7 @@
 
 import random
 import time
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from billhook.delivery.outcomes import Outcome
@@ -10,19 +11,19 @@ from billhook.delivery.retry import Result, Schedule, decide
 from billhook.groups.model import Provider
 from billhook.outbound.client import Sender
 from billhook.outbound.request import Exchange, Outgoing
-from billhook.providers.kinds import Message, Stamp
+from billhook.providers.kinds import MASK, Message, Stamp
 from billhook.providers.registry import provider_type
 
 
 async def attempt(sender: Sender, leased: Leased, *, schedule: Schedule, claimed_at: float) -> Outcome:
     """`claimed_at` is when it was claimed on this process's monotonic clock, to tell the database's time from."""
     began_ms = _now_ms(leased, claimed_at)
-    exchange = await sender.send(build(leased.provider, leased.title, leased.content, leased.id, now_ms=began_ms))
+    request = build(leased.provider, leased.title, leased.content, leased.id, now_ms=began_ms)
+    exchange = concealed(await sender.send(request), leased.provider)
     ended_ms = _now_ms(leased, claimed_at)
     decision = decide(
         result_of(exchange),
         charged=leased.charged,
-        attempts=leased.attempts,
         age=timedelta(milliseconds=ended_ms - leased.since_ms),
         schedule=schedule,
         now=datetime.fromtimestamp(ended_ms / 1000, UTC),
@@ -37,6 +38,18 @@ def build(
     """The request as the provider is now: edits apply to what is queued."""
     stamp = Stamp(webhook_id, now_ms // 1000, provider.live_secrets(now_ms), is_test)
     return provider_type(provider.type).request(provider.config, Message(title, content), stamp)
+
+
+def concealed(exchange: Exchange, provider: Provider) -> Exchange:
+    """Without what the receiver was told in confidence: some say back all that they were sent."""
+    if not exchange.body and not exchange.headers:
+        return exchange
+    hidden = [*provider_type(provider.type).secrets(provider.config), *(each.secret for each in provider.secrets)]
+    body, headers = exchange.body, exchange.headers
+    for secret in hidden:
+        body = body.replace(secret.encode(), MASK.encode())
+        headers = tuple((name, value.replace(secret, MASK)) for name, value in headers)
+    return replace(exchange, body=body, headers=headers)
 
 
 def result_of(exchange: Exchange) -> Result:

@@ -15,7 +15,7 @@ from billhook.groups.store import providers
 from billhook.storage.clock import now_ms
 from billhook.storage.database import Transaction
 
-MEND_SECONDS = 15.0
+MEND_SECONDS = 15.0  # leases last for 60
 FORGET_SECONDS = 600.0
 BREATH_SECONDS = 0.05  # between two steps of forgetting, for those who deliver
 DAY_MS = 24 * 3600 * 1000

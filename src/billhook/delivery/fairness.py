@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from heapq import heapify, heappop, heappush
 
 SECOND_US = 1_000_000
 PACE_PARTS = 10  # a rate limit is kept within each tenth of a second, so that no second sees much more than it
@@ -28,9 +29,10 @@ class Candidate:
 def allot(
     candidates: Sequence[Candidate], leased: Mapping[tuple[str, str], int], *, free: int, limits: Limits
 ) -> dict[str, int]:
-    """How many deliveries to take for each provider: one each in turn, until a limit of theirs or ours is met.
+    """How many deliveries to take for each provider: each place goes to the one that has the fewest under way.
 
-    `leased` has what is under way in all processes, by organization and provider.
+    So a provider that answers slowly keeps no more than its share, however often it comes first. `leased` has what is
+    under way in all processes, by organization and provider.
     """
     of_provider: Counter[str] = Counter()
     of_organization: Counter[str] = Counter()
@@ -38,21 +40,19 @@ def allot(
         of_provider[provider_id] += count
         of_organization[organization_id] += count
     taken: Counter[str] = Counter()
-    waiting = list(candidates)
+    waiting = [(of_provider[each.provider_id], place) for place, each in enumerate(candidates)]
+    heapify(waiting)
     while waiting and free > 0:
-        served = []
-        for each in waiting:
-            if free <= 0 or of_provider[each.provider_id] >= each.most or taken[each.provider_id] >= each.starts:
-                continue
-            if of_organization[each.organization_id] >= limits.per_organization:
-                continue
-            of_provider[each.provider_id] += 1
-            of_organization[each.organization_id] += 1
-            taken[each.provider_id] += 1
-            free -= 1
-            served.append(each)
-        waiting = served
-    return dict(taken)
+        under_way, place = heappop(waiting)
+        each = candidates[place]
+        is_full = under_way >= each.most or taken[each.provider_id] >= each.starts
+        if is_full or of_organization[each.organization_id] >= limits.per_organization:
+            continue
+        of_organization[each.organization_id] += 1
+        taken[each.provider_id] += 1
+        free -= 1
+        heappush(waiting, (under_way + 1, place))
+    return {provider_id: count for provider_id, count in taken.items() if count}
 
 
 def pace(next_slot_us: int, now_ms: int, *, rate: int, want: int) -> tuple[int, int]:

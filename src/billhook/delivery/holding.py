@@ -7,7 +7,7 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Select, and_, null, select, update
 
-from billhook.delivery.store import State, deliveries
+from billhook.delivery.store import IS_HELD, State, deliveries
 from billhook.groups.model import ProviderState
 from billhook.groups.store import providers
 from billhook.storage.clock import now_ms
@@ -46,9 +46,10 @@ async def reconcile(tx: Transaction) -> int:
     """Held deliveries follow their provider, also those too many to be moved at once. How many were moved."""
     is_deleted = providers.c.deleted_at.is_not(None)
     is_active = and_(providers.c.deleted_at.is_(None), providers.c.state == ProviderState.ACTIVE)
+    is_waiting = and_(providers.c.deleted_at.is_(None), providers.c.state != ProviderState.ACTIVE)
     moved = await _move(tx, _held(is_deleted), CANCEL)
     moved += await _move(tx, _held(is_active), RELEASE)
-    return moved + await _move(tx, _held(deliveries.c.since_ms < now_ms() - HELD_MS), GIVE_UP)
+    return moved + await _move(tx, _held(is_waiting, deliveries.c.since_ms < now_ms() - HELD_MS), GIVE_UP)
 
 
 async def _move(tx: Transaction, chosen: Select[tuple[str]], values: dict[str, Any]) -> int:
@@ -64,6 +65,6 @@ def _of_provider(provider_id: str, state: State) -> Select[tuple[str]]:
     return select(deliveries.c.id).where(is_its).order_by(deliveries.c.id)
 
 
-def _held(which: ColumnElement[bool]) -> Select[tuple[str]]:
-    joined = deliveries.join(providers, providers.c.id == deliveries.c.provider_id)
-    return select(deliveries.c.id).select_from(joined).where(deliveries.c.state == State.HELD, which)
+def _held(which: ColumnElement[bool], *more: ColumnElement[bool]) -> Select[tuple[str]]:
+    whose = deliveries.c.provider_id.in_(select(providers.c.id).where(which))
+    return select(deliveries.c.id).where(deliveries.c.state == IS_HELD, whose, *more)

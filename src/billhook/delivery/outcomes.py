@@ -172,6 +172,8 @@ async def _update_health(tx: Transaction, row: Any, outcomes: Iterable[Outcome],
     for outcome in outcomes:
         state, gone = _fold(state, outcome, window), gone or outcome.decision.disables
         now = outcome.now_ms
+    if row.openings and not state.openings:
+        window.seconds.clear()  # it has come back: what was before does not count against it
     values: dict[str, Any] = asdict(state)
     values.pop("next_slot_us")  # the claim's affair
     reason = GONE_REASON if gone else FAILED_REASON if health.is_given_up(state, now) else None

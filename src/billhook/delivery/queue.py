@@ -14,7 +14,7 @@ from sqlalchemy.engine import Row
 
 from billhook.delivery import fairness, health
 from billhook.delivery.fairness import Candidate, Limits
-from billhook.delivery.store import State, deliveries, notifications
+from billhook.delivery.store import IS_PENDING, deliveries, notifications
 from billhook.groups.directory import Directory
 from billhook.groups.model import Health, Provider, ProviderState
 from billhook.groups.store import health_of, providers
@@ -26,7 +26,6 @@ from billhook.storage.rows import pack, rows
 
 LEASE_MS = 60_000  # four times the longest attempt (15 s)
 RENEW_SECONDS = 10.0
-SWEEP_SECONDS = 15.0
 PAGE = 200  # providers looked at in one claim; the next one goes on behind them
 NEVER = 2**31
 CLASH_MS = 20  # until the other worker that is claiming for the same organization has finished
@@ -34,7 +33,7 @@ CLASH_MS = 20  # until the other worker that is claiming for the same organizati
 HEALTH = tuple(field.name for field in fields(Health))
 NEEDED = ("id", "organization_id", "version", "state", "rate_limit", *HEALTH)
 
-READY = (deliveries.c.state == State.PENDING, deliveries.c.lease.is_(None))
+READY = (deliveries.c.state == IS_PENDING, deliveries.c.lease.is_(None))
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +70,7 @@ class Ready:
 @dataclass(frozen=True, slots=True)
 class Claim:
     leased: list[Leased]
-    unsettled: list[Ready]  # with due work although they take none: it must be held or cancelled
+    unsettled: list[Ready]  # something waits for them although they take nothing: it must be held or cancelled
     next_provider: str  # where the next claim goes on; empty: at the beginning
     wake_ms: int  # in how long something more may be claimed, as far as can be known now
     oldest_ms: int  # how long the oldest due delivery has been waiting
@@ -90,7 +89,7 @@ async def claim(tx: Transaction, directory: Directory, *, after: str, free: int,
     await _keep_pace(tx, ours, leased, now)
     return Claim(
         leased,
-        unsettled=[each for each in due if not each.is_taking],
+        unsettled=[each for each in ready if not each.is_taking],
         next_provider=found[-1].id if len(found) == PAGE else "",
         wake_ms=min(
             0 if _left_places(leased, wants, candidates) else NEVER,
@@ -199,7 +198,7 @@ async def _lease(
     tx: Transaction, directory: Directory, ours: list[Ready], wants: dict[str, int], now: int
 ) -> list[Leased]:
     known = await directory.fetch(tx, {each.id: each.version for each in ours if each.id in wants})
-    wanted = {id: count for id, count in wants.items() if known[id].deleted_at is None}  # it may just have happened
+    wanted = {id: count for id, count in wants.items() if id in known}
     if not wanted:
         return []
     picked = _trim((await tx.execute(_first_of_each(tx.dialect.name), _first_parameters(wanted))).all(), wanted)
@@ -245,7 +244,7 @@ def _first_of_each(dialect: str) -> Select[Any]:
     ready = deliveries.alias("ready")
     first = (
         select(ready.c.id)
-        .where(ready.c.state == State.PENDING, ready.c.lease.is_(None))
+        .where(ready.c.state == IS_PENDING, ready.c.lease.is_(None))
         .where(ready.c.provider_id == want.c.provider_id, ready.c.due_ms <= now_ms())
         .order_by(ready.c.due_ms)
         .limit(bindparam("most", type_=Integer))

@@ -4,6 +4,7 @@ import re
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
+from itertools import accumulate
 
 JITTER = 0.2  # spreads a burst of failures, so that a recovering receiver is not hit at once; never early
 PATIENCE = timedelta(hours=24)  # the longest Retry-After that is believed
@@ -43,27 +44,26 @@ class Decision:
     disables: bool = False  # whether nothing more may be sent to this provider
 
 
-def decide(
-    result: Result, *, charged: int, attempts: int, age: timedelta, schedule: Schedule, now: datetime, roll: float
-) -> Decision:
-    """What follows. `charged` and `attempts` count those before this one; `roll` is in [0, 1)."""
+def decide(result: Result, *, charged: int, age: timedelta, schedule: Schedule, now: datetime, roll: float) -> Decision:
+    """What follows. `charged` counts the attempts before this one that cost one; `roll` is in [0, 1)."""
     if result.is_success:
         return Decision("delivered")
     if result.status == GONE and result.error is None:
         return Decision("failed", disables=True)
     hint = _hint(result, now)
     if result.status == TOO_MANY and result.error is None:
-        return _wait_politely(attempts, hint, age=age, schedule=schedule, roll=roll)
+        return _wait_politely(hint, age=age, schedule=schedule, roll=roll)
     if charged >= _steps(result, schedule):
         return Decision("failed", provider_wait=hint)
     return Decision("pending", max(_step(schedule, charged, roll), hint), provider_wait=hint)
 
 
-def _wait_politely(attempts: int, hint: timedelta, *, age: timedelta, schedule: Schedule, roll: float) -> Decision:
-    """429 costs no attempt, but the waits grow all the same, and one day it ends."""
-    wait = max(_step(schedule, attempts, roll), hint)
+def _wait_politely(hint: timedelta, *, age: timedelta, schedule: Schedule, roll: float) -> Decision:
+    """429 costs no attempt, but the waits of this delivery grow with its age all the same, and one day it ends."""
+    steps_passed = sum(1 for reached in accumulate(schedule) if reached <= age)
+    wait = max(_step(schedule, steps_passed, roll), hint)
     state = "failed" if age + wait > DEADLINE else "pending"
-    return Decision(state, wait, is_charged=False, provider_wait=wait)
+    return Decision(state, wait, is_charged=False, provider_wait=max(hint, min(schedule[0], PATIENCE)))
 
 
 def _step(schedule: Schedule, index: int, roll: float) -> timedelta:

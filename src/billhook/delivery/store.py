@@ -6,7 +6,7 @@ deleted before what it names but by retention, and a check on each insert would 
 
 from enum import StrEnum
 
-from sqlalchemy import BigInteger, Column, Index, Integer, Table, Text, text
+from sqlalchemy import BigInteger, Column, ColumnElement, Index, Integer, Table, Text, literal_column, text
 
 from billhook.storage.types import metadata
 
@@ -18,6 +18,10 @@ class State(StrEnum):
     HELD = "held"
     CANCELLED = "cancelled"
 
+
+# Spelled out in the SQL: an index for some rows only is of no use to a plan that does not know the state.
+IS_PENDING: ColumnElement[str] = literal_column("'pending'")
+IS_HELD: ColumnElement[str] = literal_column("'held'")
 
 FINISHED = (State.DELIVERED, State.FAILED, State.CANCELLED)
 
@@ -73,7 +77,7 @@ deliveries = Table(
     Index("ix_deliveries_group_id_state_id", "group_id", "state", "id"),
     Index("ix_deliveries_provider_id_state_id", "provider_id", "state", "id"),
     Index("ix_deliveries_notification_id", "notification_id"),
-    Index("ix_deliveries_held", "provider_id", sqlite_where=HELD, postgresql_where=HELD),
+    Index("ix_deliveries_held", "provider_id", "since_ms", sqlite_where=HELD, postgresql_where=HELD),
     # Claims read only these two; what is finished is in neither.
     Index("ix_deliveries_ready", "provider_id", "due_ms", sqlite_where=READY, postgresql_where=READY),
     Index("ix_deliveries_leased", "organization_id", "provider_id", sqlite_where=LEASED, postgresql_where=LEASED),

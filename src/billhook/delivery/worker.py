@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
@@ -134,14 +134,20 @@ class Worker:
                 log.warning("a lease was lost in the air", delivery=name[0])
                 flight.task.cancel()
 
-    async def land(self) -> None:
-        """Stop claiming, let what is in the air arrive, give the rest back at once."""
+    def stop(self) -> None:
+        """Claim nothing more."""
         self.stopping.set()
         self.hub.bell.ring()
-        tasks = [flight.task for flight in self.flights.values()]
-        if tasks:
-            await asyncio.wait(tasks, timeout=Budget().total + GRACE_SECONDS)
-        await self._give_back(list(self.flights.values()))
+
+    async def land(self) -> None:
+        """Let what is in the air arrive, and give the rest back at once."""
+        self.stop()
+        await _wait_for(self.flights.values(), seconds=Budget().total + GRACE_SECONDS)
+        await self._give_back([flight for flight in self.flights.values() if not flight.is_decided])
+        # What a receiver has taken is never given back: if it cannot be written down, its lease must lapse.
+        await _wait_for(self.flights.values(), seconds=GRACE_SECONDS)
+        for flight in self.flights.values():
+            flight.task.cancel()
         await self.recording.drain()
 
     async def _give_back(self, late: list[Flight]) -> None:
@@ -149,12 +155,17 @@ class Worker:
             return
         for flight in late:
             flight.task.cancel()
-        await asyncio.wait([flight.task for flight in late])
+        await _wait_for(late, seconds=GRACE_SECONDS)
         try:
             async with self.hub.db.transaction() as tx:
                 await queue.release(tx, [(flight.leased.id, flight.leased.lease) for flight in late])
         except BillhookError as error:
             log.warning("could not give deliveries back; their leases will lapse", detail=error.detail)
+
+
+async def _wait_for(flights: Iterable[Flight], *, seconds: float) -> None:
+    if tasks := [flight.task for flight in flights]:
+        await asyncio.wait(tasks, timeout=seconds)
 
 
 @asynccontextmanager
@@ -170,8 +181,7 @@ async def running_worker(hub: Hub) -> AsyncIterator[Worker]:
     try:
         yield worker
     finally:
-        worker.stopping.set()
-        hub.bell.ring()
+        worker.stop()
         await asyncio.wait([claiming])
         await worker.land()
         for task in beside:

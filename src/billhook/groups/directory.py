@@ -4,12 +4,15 @@ from collections import OrderedDict
 from collections.abc import Mapping
 from typing import Any
 
+import structlog
 from sqlalchemy import Row, select
 
 from billhook.groups.model import Provider
 from billhook.groups.store import open_provider, provider_of, providers
 from billhook.storage.database import Transaction
-from billhook.storage.vault import Vault
+from billhook.storage.vault import Vault, WrongKey
+
+log = structlog.get_logger(__name__)
 
 LARGEST = 10_000  # providers: some tens of megabytes
 
@@ -35,10 +38,18 @@ class Directory:
         return provider
 
     async def fetch(self, tx: Transaction, versions: Mapping[str, int]) -> dict[str, Provider]:
-        """These providers in these versions. What has no version, as state and health, may be older than that."""
+        """These providers in these versions; state and health may be older. What cannot be used is left out."""
         known = {id: self._opened[id] for id in versions if id in self._opened}
         found = {id: provider for id, provider in known.items() if provider.version == versions[id]}
         if missing := versions.keys() - found.keys():
             rows = await tx.execute(select(providers).where(providers.c.id.in_(missing)))
-            found |= {row.id: self.open(row) for row in rows}
+            found |= {row.id: provider for row in rows if (provider := self._try_to_open(row)) is not None}
         return found
+
+    def _try_to_open(self, row: Row[Any]) -> Provider | None:
+        try:
+            provider = self.open(row)
+        except WrongKey as error:  # one that was tampered with must not keep all others from being delivered to
+            log.error("a provider cannot be read", provider=row.id, detail=error.detail)
+            return None
+        return None if provider.deleted_at is not None else provider

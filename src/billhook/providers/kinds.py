@@ -43,6 +43,9 @@ class ProviderType(Protocol):
     def show(self, config: Config) -> dict[str, Any]:
         """The same, fit to be seen: secrets masked."""
 
+    def secrets(self, config: Config) -> list[str]:
+        """What a receiver may say back to us, and nobody else may read."""
+
     def check(self, config: Config, message: Message) -> str | None:
         """Why this message can never be sent with these settings, or None."""
 

@@ -21,6 +21,7 @@ LONGEST_HOST = 253  # characters in a DNS name
 
 UNSAFE = re.compile(r"[\x00-\x20\x7f-\x9f\\\s\ud800-\udfff]")
 LABEL = re.compile(r"[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?")  # "_" is no host name, but Docker's services have it
+BRACKETED = re.compile(r"\[[^\[\]]*\](:[0-9]*)?")
 NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")
 AS_WRITTEN = "".join(map(chr, range(0x21, 0x7F)))  # nothing of ASCII is encoded again, least of all "%"
 
@@ -89,6 +90,8 @@ def _host(parts: SplitResult) -> str:
     if not written:
         _refuse("must name a host")
     if "[" in parts.netloc:
+        if not BRACKETED.fullmatch(parts.netloc):
+            _refuse("must have a valid IPv6 address in brackets")
         return f"[{_ipv6(written)}]"
     host = written if written.isascii() else _idna(written)
     labels = host.removesuffix(".").split(".")

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Literal
+from urllib.parse import urlsplit
 
 import orjson
 from pydantic import BaseModel, ConfigDict, Field
@@ -19,6 +20,7 @@ from billhook.providers.urls import LONGEST_SENT, sendable, valid_url, with_quer
 
 Headers = tuple[tuple[str, str], ...]
 
+SHORTEST_SECRET = 6  # characters; to hide less would hide ordinary words
 METHODS = ("GET", "POST")
 CONTENT_TYPE = ("Content-Type", "application/json")
 COMMON: Headers = (("User-Agent", f"Billhook/{__version__}"), ("Accept-Encoding", "identity"))
@@ -64,6 +66,14 @@ class Webhook:
 
     def show(self, config: Config) -> dict[str, Any]:
         return {**config, "request_headers": masked(config["request_headers"])}
+
+    def secrets(self, config: Config) -> list[str]:
+        """Values of headers, whole and without a first word such as `Bearer`, and what the URL has in its query."""
+        values = [header["value"] for header in config["request_headers"]]
+        query = urlsplit(config["server_url"]).query
+        parts = [value.partition(" ")[2] for value in values] + [part.partition("=")[2] for part in query.split("&")]
+        found = {each for each in (*values, query, *parts) if len(each) >= SHORTEST_SECRET}
+        return sorted(found, key=len, reverse=True)
 
     def check(self, config: Config, message: Message) -> str | None:
         if config["request_method"] == "POST":

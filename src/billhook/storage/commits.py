@@ -65,7 +65,7 @@ class GroupCommit(Generic[Item, Result]):
 
     async def _fail(self, batch: list[tuple[Item, asyncio.Future[Result]]], error: Exception) -> None:
         """Bad weather meets all alike. Anything else may be one item's fault: each is tried alone."""
-        if len(batch) > 1 and not isinstance(error, BillhookError):
+        if len(batch) > 1 and not isinstance(error, Unavailable):
             for one in batch:
                 await self._settle([one])
             return

@@ -3,6 +3,7 @@
 import math
 import socket
 import time
+from collections.abc import Callable
 from types import FrameType
 from weakref import WeakKeyDictionary
 
@@ -133,8 +134,15 @@ class LaneProtocol(HttpToolsProtocol):
 
 
 class Server(uvicorn.Server):
-    def __init__(self, app: RequestManners, *, slowest_request_seconds: float = SLOWEST_REQUEST_SECONDS) -> None:
+    def __init__(
+        self,
+        app: RequestManners,
+        *,
+        slowest_request_seconds: float = SLOWEST_REQUEST_SECONDS,
+        when_told_to_stop: Callable[[], None] = lambda: None,
+    ) -> None:
         super().__init__(_config(app))
+        self._when_told_to_stop = when_told_to_stop
         self._slowest = slowest_request_seconds
         self._waiting: WeakKeyDictionary[LaneProtocol, tuple[State, float]] = WeakKeyDictionary()  # and since when
 
@@ -142,6 +150,7 @@ class Server(uvicorn.Server):
         """uvicorn would remember the signal and raise it again after its clean stop. A second one ends the patience."""
         self.force_exit = self.should_exit
         self.should_exit = True
+        self._when_told_to_stop()
 
     async def on_tick(self, counter: int) -> bool:
         if counter % TICKS_PER_SECOND == 0:

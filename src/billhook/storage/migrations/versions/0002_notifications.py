@@ -117,7 +117,9 @@ def _deliveries() -> None:
         "ix_deliveries_ready", "deliveries", ["provider_id", "due_ms"], sqlite_where=ready, postgresql_where=ready
     )
     held = sa.text("state = 'held'")
-    op.create_index("ix_deliveries_held", "deliveries", ["provider_id"], sqlite_where=held, postgresql_where=held)
+    op.create_index(
+        "ix_deliveries_held", "deliveries", ["provider_id", "since_ms"], sqlite_where=held, postgresql_where=held
+    )
     leased = sa.text("lease IS NOT NULL")
     op.create_index(
         "ix_deliveries_leased",

@@ -1,0 +1,39 @@
+"""One attempt: what a receiver says back is kept without what it was told in confidence."""
+
+from datetime import UTC, datetime
+
+from billhook.delivery.attempt import concealed
+from billhook.delivery.trial import unsaved
+from billhook.groups.manage import ProviderSpec
+from billhook.groups.model import Provider
+from billhook.outbound.request import Exchange, Timings
+from billhook.providers.kinds import MASK
+
+TIMINGS = Timings(None, None, None, None, 1.0)
+
+
+def provider() -> Provider:
+    fields = {
+        "server_url": "https://receiver.example/in?token=query-secret&a=1",
+        "request_method": "POST",
+        "request_headers": [{"key": "Authorization", "value": "Bearer header-secret"}],
+    }
+    spec = ProviderSpec("Webhook", "echo", fields)
+    return unsaved(spec, organization_id="org_1", group_id="grp_1", now=datetime(2026, 1, 1, tzinfo=UTC))
+
+
+def answered(body: bytes, **headers: str) -> Exchange:
+    return Exchange(200, None, "192.0.2.1:443", TIMINGS, tuple(headers.items()), body, truncated=False)
+
+
+def test_a_receiver_that_says_everything_back_reveals_nothing() -> None:
+    told = provider()
+    body = f"Authorization: Bearer header-secret, token header-secret, query-secret, {told.secrets[0].secret}"
+    kept = concealed(answered(body.encode(), location="/next?token=query-secret"), told)
+    assert kept.body.decode() == f"Authorization: {MASK}, token {MASK}, {MASK}, {MASK}"
+    assert kept.headers == (("location", f"/next?token={MASK}"),)
+
+
+def test_all_else_is_kept_as_it_is() -> None:
+    said = answered("äöü 1=a".encode(), server="receiver")
+    assert concealed(said, provider()) == said
