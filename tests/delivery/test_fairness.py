@@ -1,10 +1,10 @@
-"""Who is served next: one each in turn, within every limit, at the pace each receiver wants."""
+"""Who is served next: those with the fewest under way, within every limit, at the pace each receiver wants."""
 
 from collections import Counter
 from itertools import pairwise
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from billhook.delivery.fairness import PACE_PARTS, Candidate, Limits, allot, pace, paced_ms
@@ -81,18 +81,20 @@ def test_nothing_is_left_free_that_somebody_could_take(
 
 
 @given(situation=situations(), free=st.integers(0, 60), limits=LIMITS)
-def test_nobody_gets_two_more_than_another_who_could_have_taken_more(
+def test_nobody_who_got_a_place_has_two_more_than_another_who_could_have_taken_it(
     situation: tuple[list[Candidate], Leased], free: int, limits: Limits
 ) -> None:
+    """Counted with what was under way before."""
     candidates, leased = situation
     taken = allot(candidates, leased, free=free, limits=limits)
     _, of_provider = under_way(leased)
     for each in candidates:
         took = taken.get(each.provider_id, 0)
         is_full = took >= each.starts or of_provider[each.provider_id] + took >= each.most
-        rivals = [other for other in candidates if other.organization_id == each.organization_id]
+        rivals = [other.provider_id for other in candidates if other.organization_id == each.organization_id]
+        served = [of_provider[rival] + taken[rival] for rival in rivals if rival in taken]
         if not is_full:
-            assert all(taken.get(other.provider_id, 0) <= took + 1 for other in rivals)
+            assert all(count <= of_provider[each.provider_id] + took + 1 for count in served)
 
 
 @given(count=st.integers(1, 12), backlog=st.integers(1, 12), free=st.integers(0, 60))
@@ -109,7 +111,7 @@ def test_a_huge_backlog_takes_nothing_from_others_but_its_turn(
     situation: tuple[list[Candidate], Leased], free: int
 ) -> None:
     """Whatever it asks for beyond its share, the others get what they get when it asks for one at a time."""
-    others, leased = situation
+    others, leased = situation[0], dict[tuple[str, str], int]()
     limits = Limits(12, 10_000, 10_000)
     hog = Candidate("hog", "its own", most=10_000, starts=10_000)
     beside = allot([hog, *others], leased, free=free, limits=limits)
@@ -121,6 +123,22 @@ def test_a_huge_backlog_takes_nothing_from_others_but_its_turn(
         assert beside.get(each.provider_id, 0) <= alone.get(each.provider_id, 0)
         if free >= sum(alone.values()) + most_of_another + 1:
             assert beside.get(each.provider_id, 0) == alone.get(each.provider_id, 0)
+
+
+@given(freed=st.lists(st.integers(0, 49), max_size=200))
+@settings(deadline=None)
+def test_over_time_nobody_keeps_more_than_its_share_of_the_places(freed: list[int]) -> None:
+    """Twelve providers with endless work and fifty places, of which one at a time becomes free, whichever it is."""
+    candidates = [Candidate(f"p{number}", "a", most=10, starts=10) for number in range(12)]
+    leased: Counter[tuple[str, str]] = Counter()
+    for place in [None, *freed]:
+        if place is not None:
+            leased[list(leased.elements())[place]] -= 1
+        for provider_id, count in allot(candidates, leased, free=50, limits=Limits(10, 50, 500)).items():
+            leased["a", provider_id] += count
+        shares = [leased["a", each.provider_id] for each in candidates]
+        assert sum(shares) == 50
+        assert max(shares) - min(shares) <= 1
 
 
 def test_an_organization_at_its_limit_leaves_room_for_others() -> None:

@@ -29,10 +29,9 @@ RESULTS = st.builds(Result, STATUSES, st.none(), HINTS) | st.builds(
 )
 
 
-def after(result: Result, *, charged: int = 0, attempts: int | None = None, age: timedelta = NOTHING) -> Decision:
+def after(result: Result, *, charged: int = 0, age: timedelta = NOTHING) -> Decision:
     """What follows with the smallest jitter."""
-    tried = charged if attempts is None else attempts
-    return decide(result, charged=charged, attempts=tried, age=age, schedule=SCHEDULE, now=NOW, roll=0.0)
+    return decide(result, charged=charged, age=age, schedule=SCHEDULE, now=NOW, roll=0.0)
 
 
 def answered(status: int, retry_after: str | None = None) -> Result:
@@ -92,7 +91,7 @@ def test_each_attempt_waits_for_its_step(charged: int) -> None:
 
 def test_a_short_schedule_bounds_every_kind_of_failure() -> None:
     for status in (401, 400, 500):
-        decision = decide(answered(status), charged=1, attempts=1, age=NOTHING, schedule=(SECOND,), now=NOW, roll=0.0)
+        decision = decide(answered(status), charged=1, age=NOTHING, schedule=(SECOND,), now=NOW, roll=0.0)
         assert decision.state == "failed"
 
 
@@ -101,29 +100,23 @@ def test_only_gone_disables_the_provider_and_at_once() -> None:
     assert not after(Result(410, "timeout")).disables
 
 
-@given(result=RESULTS, charged=COUNTS, attempts=COUNTS, age=AGES, roll=ROLLS)
-def test_nothing_else_ever_disables_it(
-    result: Result, charged: int, attempts: int, age: timedelta, roll: float
-) -> None:
-    decision = decide(result, charged=charged, attempts=attempts, age=age, schedule=SCHEDULE, now=NOW, roll=roll)
+@given(result=RESULTS, charged=COUNTS, age=AGES, roll=ROLLS)
+def test_nothing_else_ever_disables_it(result: Result, charged: int, age: timedelta, roll: float) -> None:
+    decision = decide(result, charged=charged, age=age, schedule=SCHEDULE, now=NOW, roll=roll)
     assert decision.disables == (result.status == 410 and result.error is None)
 
 
 @given(status=FAILURES, charged=COUNTS, roll=ROLLS)
 def test_a_retry_is_never_early_and_at_most_a_fifth_late(status: int, charged: int, roll: float) -> None:
-    decision = decide(
-        answered(status), charged=charged, attempts=charged, age=NOTHING, schedule=SCHEDULE, now=NOW, roll=roll
-    )
+    decision = decide(answered(status), charged=charged, age=NOTHING, schedule=SCHEDULE, now=NOW, roll=roll)
     if decision.state == "pending":
         step = SCHEDULE[min(charged, STEPS - 1)]
         assert step <= decision.wait <= step * (1 + JITTER)
 
 
-@given(result=RESULTS, charged=COUNTS, attempts=COUNTS, age=AGES, roll=ROLLS)
-def test_whatever_comes_back_there_is_an_answer(
-    result: Result, charged: int, attempts: int, age: timedelta, roll: float
-) -> None:
-    decision = decide(result, charged=charged, attempts=attempts, age=age, schedule=SCHEDULE, now=NOW, roll=roll)
+@given(result=RESULTS, charged=COUNTS, age=AGES, roll=ROLLS)
+def test_whatever_comes_back_there_is_an_answer(result: Result, charged: int, age: timedelta, roll: float) -> None:
+    decision = decide(result, charged=charged, age=age, schedule=SCHEDULE, now=NOW, roll=roll)
     assert decision.state in {"delivered", "pending", "failed"}
     assert NOTHING <= decision.wait <= PATIENCE * (1 + JITTER)
     assert NOTHING <= decision.provider_wait <= PATIENCE * (1 + JITTER)
@@ -209,28 +202,31 @@ def test_seconds_and_a_date_mean_the_same(wait: int) -> None:
     assert as_date == parse_retry_after(str(wait), now=NOW) == timedelta(seconds=wait)
 
 
-@given(charged=COUNTS, attempts=COUNTS, roll=ROLLS)
-def test_429_costs_no_attempt_but_the_waits_grow(charged: int, attempts: int, roll: float) -> None:
-    decision = decide(
-        answered(429), charged=charged, attempts=attempts, age=NOTHING, schedule=SCHEDULE, now=NOW, roll=roll
-    )
-    step = SCHEDULE[min(attempts, STEPS - 1)]
+@given(charged=COUNTS, passed=st.integers(0, STEPS - 3), roll=ROLLS)
+def test_429_costs_no_attempt_but_the_waits_grow_with_age(charged: int, passed: int, roll: float) -> None:
+    age = sum(SCHEDULE[:passed], NOTHING)
+    decision = decide(answered(429), charged=charged, age=age, schedule=SCHEDULE, now=NOW, roll=roll)
     assert (decision.state, decision.is_charged) == ("pending", False)
-    assert step <= decision.wait <= step * (1 + JITTER)
-    assert decision.provider_wait == decision.wait
+    assert SCHEDULE[passed] <= decision.wait <= SCHEDULE[passed] * (1 + JITTER)
+
+
+@given(age=AGES, roll=ROLLS)
+def test_429_without_a_hint_keeps_the_provider_waiting_for_one_short_step_only(age: timedelta, roll: float) -> None:
+    decision = decide(answered(429), charged=0, age=age, schedule=SCHEDULE, now=NOW, roll=roll)
+    assert decision.provider_wait == SCHEDULE[0]
 
 
 @given(age=AGES, hint=st.integers(0, 10**6), roll=ROLLS)
 def test_429_ends_before_it_would_pass_the_deadline(age: timedelta, hint: int, roll: float) -> None:
-    decision = decide(answered(429, str(hint)), charged=0, attempts=0, age=age, schedule=SCHEDULE, now=NOW, roll=roll)
+    decision = decide(answered(429, str(hint)), charged=0, age=age, schedule=SCHEDULE, now=NOW, roll=roll)
     assert decision.state == ("pending" if age + decision.wait <= DEADLINE else "failed")
     assert not decision.is_charged
 
 
 def test_a_receiver_that_always_says_429_is_given_up_after_three_days() -> None:
-    age, attempts = NOTHING, 0
-    while (decision := after(answered(429), attempts=attempts, age=age)).state == "pending":
-        age, attempts = age + decision.wait, attempts + 1
+    age = NOTHING
+    while (decision := after(answered(429), age=age)).state == "pending":
+        age += decision.wait
     assert timedelta(hours=48) < age <= timedelta(hours=72)
 
 
