@@ -19,6 +19,7 @@ from tests.delivery.support import (
     Team,
     claim,
     make_team,
+    now_of,
     provider_of,
     rows_of,
     send,
@@ -75,12 +76,14 @@ async def test_what_is_queued_and_held_for_a_deleted_provider_is_cancelled(insta
     assert await states_of(installation.db, of(team.providers[1])) == [State.PENDING] * 3
 
 
+@pytest.mark.parametrize("waits_ms", [0, 3_600_000], ids=["due", "not due yet"])
 async def test_what_is_too_much_to_cancel_at_once_follows(
-    installation: Installation, monkeypatch: pytest.MonkeyPatch
+    installation: Installation, monkeypatch: pytest.MonkeyPatch, waits_ms: int
 ) -> None:
     monkeypatch.setattr(holding, "STEP", 2)
     team = await make_team(installation)
-    await send(team, 5)
+    queued = [each.deliveries[0].id for each in await send(team, 5)]
+    await set_deliveries(installation.db, *queued, due_ms=await now_of(installation.db) + waits_ms)
     assert await delete_provider(team, team.provider) == 2
     while unsettled := (await claim(installation)).unsettled:
         async with installation.db.transaction() as tx:

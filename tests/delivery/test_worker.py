@@ -307,7 +307,7 @@ async def test_a_database_that_is_locked_while_an_outcome_is_recorded_costs_no_s
     async with working(installation) as worker, RawReceiver(gate) as receiver:
         sent = await send(worker.hub, await provider_at(installation, receiver.url()))
         await when(lambda: gate.holding == 1)
-        with closing(sqlite3.connect(location.removeprefix("sqlite:///"), isolation_level=None)) as other:
+        with closing(sqlite3.connect(location.removeprefix("sqlite:///"), isolation_level=None, timeout=60)) as other:
             with capture_logs() as lines:
                 other.execute("BEGIN IMMEDIATE")
                 gate.open()

@@ -179,3 +179,11 @@ def test_a_port_in_use_is_an_error_of_the_system() -> None:
     with pytest.raises(OSError, match="in use"):
         listen("127.0.0.1", listener.getsockname()[1])
     listener.close()
+
+
+@on_one_engine
+async def test_who_delivers_is_told_to_stop_with_the_signal_and_not_after_the_last_answer(app: App) -> None:
+    told: list[str] = []
+    server = Server(app.asgi, when_told_to_stop=lambda: told.append("stop"))
+    server.handle_exit(15, None)
+    assert (told, server.should_exit, server.force_exit) == (["stop"], True, False)
