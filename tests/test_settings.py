@@ -1,5 +1,6 @@
 """Every setting comes from the environment, and a wrong one is named without being repeated."""
 
+from datetime import timedelta
 from ipaddress import ip_network
 from pathlib import Path
 
@@ -9,6 +10,11 @@ from pydantic import SecretStr, ValidationError
 from billhook.errors import Refusal
 from billhook.settings import PREFIX, Settings, read_settings
 
+
+def seconds(count: float) -> timedelta:
+    return timedelta(seconds=count)
+
+
 GIVEN: dict[str, tuple[str, object]] = {
     "DATA_DIR": ("/srv/billhook", Path("/srv/billhook")),
     "DATABASE_URL": ("postgresql://u:hunter2@host/x", SecretStr("postgresql://u:hunter2@host/x")),
@@ -17,6 +23,14 @@ GIVEN: dict[str, tuple[str, object]] = {
     "PORT": ("9000", 9000),
     "MASTER_KEY": ("k" * 40, SecretStr("k" * 40)),
     "TRUSTED_PROXIES": ("10.0.0.0/8, ::1,", (ip_network("10.0.0.0/8"), ip_network("::1"))),
+    "OUTBOUND_ALLOW": ("127.0.0.0/8", (ip_network("127.0.0.0/8"),)),
+    "RETRY_SCHEDULE": ("10s, 2m,1h,0.5s", (seconds(10), seconds(120), seconds(3600), seconds(0.5))),
+    "MAX_GROUPS": ("7", 7),
+    "MAX_PROVIDERS": ("8", 8),
+    "IN_FLIGHT_PER_PROVIDER": ("3", 3),
+    "IN_FLIGHT_PER_ORGANIZATION": ("30", 30),
+    "IN_FLIGHT_PER_PROCESS": ("300", 300),
+    "RETENTION_DAYS": ("90", 90),
     "LOG_LEVEL": ("WARNING", "warning"),
     "LOG_FORMAT": ("Json", "json"),
 }
@@ -35,6 +49,14 @@ REFUSED: list[tuple[str, str]] = [
     ("BASE_URL", "https://[::1"),
     ("TRUSTED_PROXIES", "10.0.0.1/8"),
     ("TRUSTED_PROXIES", "somewhere"),
+    ("OUTBOUND_ALLOW", "here"),
+    ("RETRY_SCHEDULE", ""),
+    ("RETRY_SCHEDULE", "10"),
+    ("RETRY_SCHEDULE", "-1s"),
+    ("RETRY_SCHEDULE", "8d"),
+    ("RETRY_SCHEDULE", ",".join(["1s"] * 51)),
+    ("IN_FLIGHT_PER_PROVIDER", "0"),
+    ("RETENTION_DAYS", "0"),
     ("LOG_LEVEL", "loud"),
     ("LOG_FORMAT", "xml"),
 ]
