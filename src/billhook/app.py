@@ -17,6 +17,8 @@ from billhook.auth import api as clients_api
 from billhook.auth import documents, endpoint, oauth
 from billhook.auth.context import Auth
 from billhook.auth.upkeep import keep_up
+from billhook.console.context import HOME, Console
+from billhook.console.routes import build_console, to_console
 from billhook.delivery import api as deliveries_api
 from billhook.delivery import control_api
 from billhook.delivery.context import Hub, open_hub
@@ -84,7 +86,8 @@ async def worker_app(installation: Installation) -> AsyncIterator[RequestManners
 
 def build_framework(auth: Auth, hub: Hub, metrics: Metrics, issue_token: Lane) -> Starlette:
     api, prefix = build_api(), auth.settings.path_prefix
-    app = Starlette(routes=prefixed(prefix, routes(api, issue_token)), exception_handlers=HANDLERS)
+    console = build_console(Console.build(auth, hub), metrics)
+    app = Starlette(routes=prefixed(prefix, routes(api, console, issue_token)), exception_handlers=HANDLERS)
     app.router.redirect_slashes = False  # a redirected POST would carry its secrets twice over the wire
     app.state.openapi = cache(partial(describe, api, prefix))  # made when first asked for: it takes a while
     for part in (app, api):
@@ -92,7 +95,7 @@ def build_framework(auth: Auth, hub: Hub, metrics: Metrics, issue_token: Lane) -
     return app
 
 
-def routes(api: FastAPI, issue_token: Lane) -> list[BaseRoute]:
+def routes(api: FastAPI, console: Starlette, issue_token: Lane) -> list[BaseRoute]:
     return [
         Route(API_PREFIX + deliveries_api.SEND_PATH, deliveries_api.send_directly, methods=["POST"]),
         Route("/auth", as_handler(issue_token), methods=["POST"]),
@@ -106,6 +109,9 @@ def routes(api: FastAPI, issue_token: Lane) -> list[BaseRoute]:
         Route("/docs.css", docs.stylesheet),
         *HEALTH_ROUTES,
         Mount(API_PREFIX, app=api),
+        Route("/", to_console),
+        Route(HOME, to_console),
+        Mount(HOME, app=console),
     ]
 
 

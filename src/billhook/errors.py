@@ -11,6 +11,8 @@ BillhookError                      500 internal/error
 │   ├── NotificationNotFound           notification/not-found
 │   ├── DeliveryNotFound               delivery/not-found
 │   ├── RecoveryNotFound               recovery/not-found
+│   ├── UserNotFound                   user/not-found
+│   ├── InvitationNotFound             invitation/not-found
 │   └── RouteNotFound                  route/not-found
 ├── MethodNotAllowed               405 route/method-not-allowed
 ├── Conflict                       409 (abstract)
@@ -128,6 +130,16 @@ class DeliveryNotFound(NotFound):
 class RecoveryNotFound(NotFound):
     code = "recovery/not-found"
     message = "there is no such recovery"
+
+
+class UserNotFound(NotFound):
+    code = "user/not-found"
+    message = "there is no such user"
+
+
+class InvitationNotFound(NotFound):
+    code = "invitation/not-found"
+    message = "this link has been used, has ended, or never was one"
 
 
 class RouteNotFound(NotFound):

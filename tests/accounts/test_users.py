@@ -7,7 +7,7 @@ from sqlalchemy import select
 
 from billhook.accounts.audit import Actor, read_trail
 from billhook.accounts.organizations import create_organization
-from billhook.accounts.passwords import password_matches
+from billhook.accounts.passwords import hash_password, password_matches
 from billhook.accounts.users import LONGEST_EMAIL, Role, User, create_user, normal_email, users
 from billhook.errors import InvalidParameters, UserConflict
 from billhook.storage.database import Database
@@ -20,7 +20,8 @@ async def create(db: Database, email: str, *, role: Role = Role.ADMIN, password:
     async with db.transaction() as tx:
         owner = await create_organization(tx, "Acme", now=NOW)
         actor = Actor("cli:test", owner.id)
-        return await create_user(tx, owner.id, email=email, password=password, role=role, actor=actor, now=NOW)
+        hashed = hash_password(password)
+        return await create_user(tx, owner.id, email=email, password_hash=hashed, role=role, actor=actor, now=NOW)
 
 
 @pytest.mark.parametrize("role", Role)

@@ -1,37 +1,11 @@
-"""How often somebody may fail. Pure: the clock is an argument, and memory is bounded."""
+"""How often a client may fail. Pure: the clock is an argument, and memory is bounded."""
 
-from collections import OrderedDict
-from collections.abc import Hashable
-from dataclasses import dataclass, field
 from hashlib import blake2b
 
-from billhook.web.requests import parse_address
+from billhook.web.throttle import FailureWindow, neighbourhood
 
-WINDOW_SECONDS = 300.0
 FAILURES_PER_PAIR = 10  # of one client id from one address
 FAILURES_PER_ADDRESS = 30
-MOST_KEYS = 20_000  # some 25 MB at worst; beyond it the one that failed longest ago is forgotten
-
-
-@dataclass
-class FailureWindow:
-    """A moving window of moments for each key."""
-
-    limit: int
-    moments: OrderedDict[Hashable, list[float]] = field(default_factory=OrderedDict)
-
-    def wait_seconds(self, key: Hashable, now: float) -> float:
-        """How long until a failure of `key` fits into the window again; 0 when it fits now."""
-        seen = self.moments.get(key, [])
-        while seen and seen[0] <= now - WINDOW_SECONDS:
-            seen.pop(0)
-        return seen[0] + WINDOW_SECONDS - now if len(seen) >= self.limit else 0.0
-
-    def add(self, key: Hashable, now: float) -> None:
-        self.moments.setdefault(key, []).append(now)
-        self.moments.move_to_end(key)
-        if len(self.moments) > MOST_KEYS:
-            self.moments.popitem(last=False)
 
 
 class Throttle:
@@ -43,18 +17,10 @@ class Throttle:
 
     def fail(self, address: str, client_id: str, now: float) -> float:
         """Count a failure. Returns the seconds to wait when there were too many, and then does not count it."""
-        neighbourhood = _neighbourhood(address)
-        pair = (neighbourhood, blake2b(client_id.encode(), digest_size=16).digest())
-        wait = max(self.pairs.wait_seconds(pair, now), self.addresses.wait_seconds(neighbourhood, now))
+        origin = neighbourhood(address)
+        pair = (origin, blake2b(client_id.encode(), digest_size=16).digest())
+        wait = max(self.pairs.wait_seconds(pair, now), self.addresses.wait_seconds(origin, now))
         if wait == 0:
             self.pairs.add(pair, now)
-            self.addresses.add(neighbourhood, now)
+            self.addresses.add(origin, now)
         return wait
-
-
-def _neighbourhood(address: str) -> str:
-    """Who has one IPv6 address has the whole /64."""
-    parsed = parse_address(address)
-    if parsed is None:
-        return address
-    return str(parsed) if parsed.version == 4 else parsed.exploded[:19]

@@ -9,6 +9,7 @@ import typer
 from billhook.accounts.audit import Actor, Entry, note, read_trail
 from billhook.accounts.installation import Installation
 from billhook.accounts.organizations import Organization, create_organization, find_organization, list_organizations
+from billhook.accounts.passwords import hash_password
 from billhook.accounts.users import Role, User, create_user
 from billhook.cli.clients import Organization as OrganizationOption
 from billhook.cli.output import Json, show, table
@@ -32,13 +33,15 @@ def create(
     as_json: Json = False,
 ) -> None:
     """Add a user. The password is asked for, or read from standard input."""
-    password = _read_password()
+    password_hash = hash_password(_read_password())
 
     async def work(installation: Installation) -> User:
         async with installation.db.transaction() as tx:
             owner = await find_organization(tx, organization)
             actor = operator_of(owner.id)
-            return await create_user(tx, owner.id, email=email, password=password, role=role, actor=actor, now=now())
+            return await create_user(
+                tx, owner.id, email=email, password_hash=password_hash, role=role, actor=actor, now=now()
+            )
 
     user = on_installation(work)
     show(asdict(user), text=f"Created {user.role} {user.email} ({user.id}).", as_json=as_json)

@@ -13,9 +13,12 @@ import typer
 import uvloop
 
 from billhook import __version__, log
-from billhook.accounts.installation import open_installation
+from billhook.accounts.installation import Installation, open_installation
+from billhook.accounts.invitations import set_up_token
+from billhook.accounts.users import are_there_users
 from billhook.app import running_app, worker_app
 from billhook.cli.output import Json, show
+from billhook.console.context import HOME
 from billhook.errors import Refusal
 from billhook.settings import Settings, read_settings
 from billhook.storage.database import open_database
@@ -93,10 +96,21 @@ async def _run(settings: Settings, listener: socket.socket, *, may_migrate: bool
         running_app(installation, with_worker=with_worker) as app,
     ):
         calm_the_collector()
+        await offer_set_up(installation)
         logger.info("serving", url=settings.base_url, version=__version__, database=_engine(installation.db.is_sqlite))
         await Server(app.asgi, when_told_to_stop=app.stop_claiming).serve(sockets=[listener])
         logger.info("stopping")
     logger.info("stopped")
+
+
+async def offer_set_up(installation: Installation) -> None:
+    """An installation without users tells its operator how to become the first."""
+    async with installation.db.reading() as tx:
+        if await are_there_users(tx):
+            return
+    link = f"{installation.settings.base_url}{HOME}/set-up/{set_up_token(installation.vault)}"
+    structlog.get_logger(__name__).info("there are no users yet; the first admin is made at", link=link)
+    typer.echo(f"No users yet. Open this link to create the first admin:\n\n    {link}\n", err=True)
 
 
 async def _work(settings: Settings, listener: socket.socket | None) -> None:

@@ -127,7 +127,8 @@ class RequestManners:
         if route.endswith(QUIET) and status < 400:
             return
         peer = (scope.get("client") or ("-",))[0]
-        self.access.note(Line(time.time(), REQUEST_ID.get(), method, scope["path"], status, seconds, peer))
+        path = scope.get("shown_path", scope["path"])
+        self.access.note(Line(time.time(), REQUEST_ID.get(), method, path, status, seconds, peer))
 
 
 def as_handler(lane: Lane) -> Callable[[Request], Awaitable[Response]]:

@@ -1,0 +1,89 @@
+"""Forms as browsers send them: bounded, in UTF-8, and only from our own pages."""
+
+import hmac
+from collections.abc import Iterable, Iterator, Mapping
+from hashlib import sha256
+from urllib.parse import parse_qsl, urlsplit
+
+from starlette.requests import Request
+
+from billhook.console.context import Console
+from billhook.errors import BillhookError, FieldError, Forbidden, InvalidParameters
+from billhook.web.requests import read_body, require_content_type
+
+LARGEST_FORM = 512 * 1024  # a content of 32 KiB, every byte of it percent-encoded, and all headers
+MOST_FIELDS = 300
+TOKEN_FIELD = "form_token"  # noqa: S105 - the name, not the token
+
+
+class Form:
+    """What was typed, by field; kept to be shown again beside its mistakes."""
+
+    def __init__(self, pairs: Iterable[tuple[str, str]] = ()) -> None:
+        self.pairs = list(pairs)
+
+    def __getitem__(self, name: str) -> str:
+        """The last one of that name, or nothing."""
+        found = self.all(name)
+        return found[-1] if found else ""
+
+    def __contains__(self, name: str) -> bool:
+        return any(given == name for given, _ in self.pairs)
+
+    def all(self, name: str) -> list[str]:
+        return [value for given, value in self.pairs if given == name]
+
+
+class Mistakes(Mapping[str, str]):
+    """What is wrong, by field; and what is wrong with no field in particular."""
+
+    def __init__(self, error: BillhookError | None = None) -> None:
+        found = error.errors if isinstance(error, InvalidParameters) else ()
+        self._by_field = {each.field: each.message for each in reversed(found)}
+        self.message = error.message if error is not None and not found else ""
+
+    def __getitem__(self, field: str) -> str:
+        return self._by_field[field]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._by_field)
+
+    def __len__(self) -> int:
+        return len(self._by_field)
+
+    def __bool__(self) -> bool:
+        return bool(self._by_field or self.message)
+
+
+async def read_form(request: Request) -> Form:
+    require_content_type(request.scope, "application/x-www-form-urlencoded")
+    body = await read_body(request.scope, request.receive, limit=LARGEST_FORM)
+    try:
+        pairs = parse_qsl(body.decode(), keep_blank_values=True, max_num_fields=MOST_FIELDS, errors="strict")
+    except ValueError:
+        raise InvalidParameters("the form cannot be read") from None
+    if any("\0" in value for _, value in pairs):
+        raise InvalidParameters("a field must not contain a NUL")
+    return Form((name, value.replace("\r\n", "\n")) for name, value in pairs)
+
+
+def form_token(console: Console, cookie: str) -> str:
+    """What a form of this browser must carry; another site cannot know it."""
+    return hmac.new(console.vault.derive("form tokens"), cookie.encode(), sha256).hexdigest()
+
+
+def must_be_ours(request: Request, console: Console, form: Form, cookie: str) -> None:
+    """Refuse what another site made this browser send: it can neither say where it comes from nor know the token."""
+    site, origin = request.headers.get("sec-fetch-site", "none"), request.headers.get("origin")
+    ours = {urlsplit(url)[:2] for url in (str(request.url), console.settings.base_url)}  # scheme and host
+    is_from_here = site in ("same-origin", "none") and (origin is None or urlsplit(origin)[:2] in ours)
+    if not is_from_here or not _equal(form_token(console, cookie), form[TOKEN_FIELD]):
+        raise Forbidden("this form is too old or was not made by this site; go back, reload the page and try again")
+
+
+def _equal(right: str, given: str) -> bool:
+    return hmac.compare_digest(right.encode(), given.encode())
+
+
+def wrong(field: str, message: str) -> InvalidParameters:
+    return InvalidParameters(errors=[FieldError(field, message)])

@@ -1,0 +1,157 @@
+"""Templates, what they can use, and the headers that every page carries."""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from functools import cache
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
+from markupsafe import Markup, escape
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response
+
+from billhook import __version__
+from billhook.auth.model import spell_lifespan
+from billhook.console.context import console_of
+from billhook.errors import NotFound
+
+HERE = Path(__file__).parent
+STATIC = HERE / "static"
+TYPES = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
+YEAR_SECONDS = 365 * 24 * 3600
+
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; "
+    "frame-ancestors 'none'; base-uri 'none'"
+)
+HEADERS = {
+    "Content-Security-Policy": POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cache-Control": "no-store",
+}
+
+# What a page says after something was done; the address names one of these, never a text.
+DONE = {
+    "saved": "Saved.",
+    "created": "Created.",
+    "deleted": "Deleted.",
+    "cancelled": "Deleted. What was still queued for it is cancelled, and shown as cancelled.",
+    "renamed": "Renamed.",
+    "paused": "Paused. What is sent meanwhile is held for 7 days.",
+    "resumed": "Resumed. What was held is on its way.",
+    "revoked": "Revoked. Its secrets and tokens no longer work.",
+    "tokens-revoked": "Tokens issued before this moment no longer work.",
+    "secret-revoked": "That secret no longer works.",
+    "sent": "Accepted. Its deliveries are below.",
+    "redelivering": "Delivering again, at once.",
+    "recovering": "Taking up everything that failed since then.",
+    "password": "Your password is changed. Other sessions are ended.",
+    "session-ended": "That session is ended.",
+    "sessions-ended": "All other sessions are ended.",
+    "theme": "Saved.",
+    "role": "The role is changed.",
+    "removed": "Removed.",
+    "withdrawn": "The invitation is withdrawn.",
+    "signed-out": "You are signed out.",
+}
+
+
+def page_response(request: Request, template: str, *, status: int = 200, **values: Any) -> Response:
+    console = console_of(request)
+    html = (
+        _environment()
+        .get_template(template)
+        .render(
+            home=console.home,
+            prefix=console.settings.path_prefix,
+            asset=lambda name: f"{console.home}/static/{name}?v={_version(name)}",
+            path=request.url.path.removeprefix(console.home),
+            query=request.query_params,
+            done=DONE.get(request.query_params.get("done", "")),
+            token=Markup('<input type="hidden" name="form_token" value="{}">').format(values.get("form_token", "")),
+            **{"user": None, "mistakes": {}, **values},
+        )
+    )
+    return HTMLResponse(html, status_code=status, headers=HEADERS)
+
+
+async def static(request: Request) -> Response:
+    """Our own files, by name; kept by browsers until they change, for their address then changes too."""
+    name = str(request.path_params["name"])
+    if name not in _static_names():
+        raise NotFound("there is no such file")
+    headers = {"Cache-Control": f"public, max-age={YEAR_SECONDS}, immutable", "X-Content-Type-Options": "nosniff"}
+    return Response(_static(name), media_type=TYPES[Path(name).suffix], headers=headers)
+
+
+@cache
+def _static_names() -> frozenset[str]:
+    return frozenset(path.name for path in STATIC.iterdir() if path.suffix in TYPES)
+
+
+@cache
+def _static(name: str) -> bytes:
+    return (STATIC / name).read_bytes()
+
+
+@cache
+def _version(name: str) -> str:
+    return sha256(_static(name)).hexdigest()[:12]
+
+
+@cache
+def _environment() -> Environment:
+    environment = Environment(
+        loader=FileSystemLoader(HERE / "templates"),
+        autoescape=select_autoescape(),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {"moment": moment, "lifespan": spell_lifespan, "count": spell_count, "took": spell_took}
+    environment.globals |= {"version": __version__}
+    return environment
+
+
+def moment(at: datetime | int | None, none: str = "never") -> Markup | str:
+    """In UTC; a script turns it into the reader's own time, and the exact moment shows on hover."""
+    if at is None:
+        return none
+    if isinstance(at, int):
+        at = datetime.fromtimestamp(at / 1000, UTC)
+    exact = at.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    shown = at.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+    return Markup('<time datetime="{}" title="{}">{}</time>').format(exact, exact, shown)
+
+
+def spell_count(number: int, one: str, many: str = "") -> Markup:
+    """`1 provider`, `1,200 providers`."""
+    word = one if number == 1 else many or f"{one}s"
+    return escape(f"{number:,} {word}")
+
+
+def spell_took(milliseconds: float | None) -> str:
+    """`0.4 ms`, `12 ms`, `1.25 s`."""
+    if milliseconds is None:
+        return "–"
+    if milliseconds >= 1000:
+        return f"{milliseconds / 1000:.2f} s"
+    return f"{milliseconds:.1f} ms" if milliseconds < 10 else f"{milliseconds:.0f} ms"
+
+
+def spell_wait(wait: timedelta) -> str:
+    seconds = int(wait.total_seconds())
+    if seconds < 90:
+        return f"{seconds} s"
+    return f"{seconds // 60} min" if seconds < 5400 else f"{seconds / 3600:.0f} h"
+
+
+def with_headers(response: Response, headers: Mapping[str, str] = HEADERS) -> Response:
+    for name, value in headers.items():
+        response.headers.setdefault(name, value)
+    return response

@@ -1,0 +1,90 @@
+"""The pages of the console and who may see them, on one screen; errors become pages here, in the same dress."""
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import BaseRoute, Route
+
+from billhook.console import entry, people, profile
+from billhook.console.context import HOME, Console, console_of
+from billhook.console.pages import page_response, static
+from billhook.console.visit import Endpoint, admin, anyone, viewer
+from billhook.errors import BillhookError, RouteNotFound
+from billhook.web.metrics import Metrics
+
+
+def build_console(console: Console, metrics: Metrics) -> Starlette:
+    handlers = {BillhookError: on_known_error, HTTPException: on_http_error, Exception: on_bug}
+    app = Starlette(routes=ROUTES, exception_handlers=handlers)
+    app.router.redirect_slashes = False
+    app.state.console, app.state.auth, app.state.hub, app.state.db = console, console.auth, console.hub, console.db
+    app.state.metrics = metrics
+    return app
+
+
+def get(path: str, endpoint: Endpoint) -> BaseRoute:
+    return Route(path, endpoint, methods=["GET"])
+
+
+def post(path: str, endpoint: Endpoint) -> BaseRoute:
+    return Route(path, endpoint, methods=["POST"])
+
+
+async def to_console(request: Request) -> Response:
+    """From the root, outside the console."""
+    return RedirectResponse(f"{request.app.state.auth.settings.path_prefix}{HOME}/", status_code=307)
+
+
+async def home(request: Request) -> Response:
+    return RedirectResponse(console_of(request).home + entry.START, status_code=303)
+
+
+ENTRY = [
+    get("/", home),
+    get("/settings", home),
+    get("/static/{name}", static),
+    get("/sign-in", anyone(entry.show_sign_in)),
+    post("/sign-in", anyone(entry.sign_in)),
+    post("/sign-out", viewer(entry.sign_out)),
+    get("/set-up/{token}", anyone(entry.show_set_up)),
+    post("/set-up/{token}", anyone(entry.set_up)),
+    get("/invitation/{token}", anyone(entry.show_invitation)),
+    post("/invitation/{token}", anyone(entry.accept_invitation)),
+]
+
+PEOPLE = [
+    get("/settings/profile", viewer(profile.show_profile)),
+    post("/settings/profile/password", viewer(profile.change_password)),
+    post("/settings/profile/theme", viewer(profile.change_theme)),
+    post("/settings/profile/sessions/end-others", viewer(profile.end_other_sessions)),
+    post("/settings/profile/sessions/{session_id}/end", viewer(profile.end_session)),
+    get("/settings/users", admin(people.show_people)),
+    post("/settings/users/invite", admin(people.invite)),
+    post("/settings/users/invitations/{invitation_id}/withdraw", admin(people.withdraw_invitation)),
+    post("/settings/users/{user_id}/role", admin(people.change_role)),
+    post("/settings/users/{user_id}/remove", admin(people.remove_user)),
+]
+
+ROUTES: list[BaseRoute] = [*ENTRY, *PEOPLE]
+
+
+async def on_known_error(request: Request, error: Exception) -> Response:
+    assert isinstance(error, BillhookError)
+    response = page_response(request, "error.html", status=error.status, status_code=error.status, error=error)
+    if retry_after := error.headers.get("Retry-After"):
+        response.headers["Retry-After"] = retry_after
+    return response
+
+
+async def on_http_error(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    known = BillhookError("this page cannot be asked for in this way") if error.status_code != 404 else RouteNotFound()
+    page = page_response(request, "error.html", status=error.status_code, status_code=error.status_code, error=known)
+    page.headers.update(error.headers or {})
+    return page
+
+
+async def on_bug(request: Request, _error: Exception) -> Response:
+    """Nothing of the error reaches the reader; the middleware logs it with the request's id."""
+    return await on_known_error(request, BillhookError())

@@ -1,0 +1,178 @@
+// Pages work without this. It shows times in the reader's zone, copies, asks before what cannot be undone,
+// and keeps what is marked as live up to date.
+"use strict";
+
+const each = (selector, work, root = document) => root.querySelectorAll(selector).forEach(work);
+
+// --- times ---------------------------------------------------------------------------------------------------------
+
+const WHEN = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium" });
+const EXACT = new Intl.DateTimeFormat(undefined, { dateStyle: "full", timeStyle: "long" });
+
+function localise(root) {
+  each("time[datetime]", (time) => {
+    const at = new Date(time.getAttribute("datetime"));
+    if (Number.isNaN(at.getTime())) return;
+    time.textContent = WHEN.format(at);
+    time.title = `${EXACT.format(at)} (${time.getAttribute("datetime")})`;
+  }, root);
+  each("svg text[data-at]", (text) => {
+    const at = new Date(text.dataset.at);
+    const days = text.dataset.step === "day";
+    text.textContent = days
+      ? at.toLocaleDateString(undefined, { weekday: "short", day: "numeric" })
+      : at.toLocaleTimeString(undefined, { hour: "2-digit", minute: "2-digit" });
+  }, root);
+}
+
+// A countdown to the next attempt: <span data-countdown="ISO moment">.
+function countDown() {
+  each("[data-countdown]", (place) => {
+    const seconds = Math.round((new Date(place.dataset.countdown) - Date.now()) / 1000);
+    const [hours, minutes] = [Math.floor(seconds / 3600), Math.floor((seconds % 3600) / 60)];
+    if (seconds <= 0) place.textContent = "now";
+    else if (hours) place.textContent = `in ${hours} h ${minutes} min`;
+    else place.textContent = minutes ? `in ${minutes} min ${seconds % 60} s` : `in ${seconds} s`;
+  });
+}
+
+// --- copying and asking --------------------------------------------------------------------------------------------
+
+async function copy(button) {
+  const place = document.getElementById(button.dataset.copy);
+  const before = button.textContent;
+  try {
+    await navigator.clipboard.writeText(place.value ?? place.textContent);
+    button.textContent = "Copied";
+  } catch {
+    const range = document.createRange();
+    if (place.select) place.select();
+    else { range.selectNodeContents(place); getSelection().removeAllRanges(); getSelection().addRange(range); }
+    button.textContent = "Selected";
+  }
+  setTimeout(() => { button.textContent = before; }, 1500);
+}
+
+document.addEventListener("click", (event) => {
+  const button = event.target.closest("[data-copy]");
+  if (button) copy(button);
+  each("details.menu[open]", (menu) => { if (!menu.contains(event.target)) menu.open = false; });
+});
+
+document.addEventListener("keydown", (event) => {
+  if (event.key === "Escape") each("details.menu[open]", (menu) => { menu.open = false; menu.querySelector("summary").focus(); });
+});
+
+document.addEventListener("submit", (event) => {
+  const question = event.target.dataset.confirm;
+  if (question && !confirm(question)) event.preventDefault();
+});
+
+// --- live ----------------------------------------------------------------------------------------------------------
+
+// <div data-live="2" id="…"> is fetched again from this address every so many seconds, while the page is looked at.
+// Rows keep their identity by id; new ones and changed ones are marked.
+function morph(place, fresh) {
+  const before = new Map();
+  each("[id][data-version]", (row) => before.set(row.id, row.dataset.version), place);
+  const focused = document.activeElement && place.contains(document.activeElement) ? document.activeElement.id : "";
+  place.replaceChildren(...fresh.childNodes);
+  if (before.size) {
+    each("[id][data-version]", (row) => {
+      if (before.get(row.id) !== row.dataset.version) row.classList.add("fresh");
+    }, place);
+  }
+  localise(place);
+  if (focused) document.getElementById(focused)?.focus();
+}
+
+async function refresh(place) {
+  if (document.hidden || place.contains(getSelection().anchorNode) && !getSelection().isCollapsed) return;
+  const answer = await fetch(location.href, { headers: { "X-Fragment": place.id }, redirect: "manual" });
+  if (!answer.ok) return;
+  const text = await answer.text();
+  if (text === place.lastText) return;
+  place.lastText = text;
+  const page = new DOMParser().parseFromString(text, "text/html");
+  const fresh = page.getElementById(place.id);
+  if (fresh) morph(place, fresh);
+}
+
+function keepLive(place) {
+  const seconds = Number(place.dataset.live) || 2;
+  const turn = async () => {
+    try { await refresh(place); } catch { /* the network is away; the next turn will see */ }
+    setTimeout(turn, seconds * 1000);
+  };
+  setTimeout(turn, seconds * 1000);
+}
+
+// --- the provider form ---------------------------------------------------------------------------------------------
+
+// Rows of a list are added from a <template>, one at a time; without script the buttons submit and do the same.
+function addRow(button) {
+  const list = document.getElementById(button.dataset.add);
+  const row = document.getElementById(button.dataset.template).content.cloneNode(true);
+  list.append(row);
+  list.lastElementChild.querySelector("input").focus();
+}
+
+document.addEventListener("click", (event) => {
+  const add = event.target.closest("[data-add]");
+  const remove = event.target.closest("[data-remove]");
+  if (add) { event.preventDefault(); addRow(add); }
+  if (remove) {
+    event.preventDefault();
+    const form = remove.form;
+    remove.closest("[data-row]").remove();
+    form.dispatchEvent(new Event("input", { bubbles: true }));
+  }
+});
+
+// <form data-preview="address" data-preview-into="id">: what the form says now, as the server would send it.
+function keepPreview(form) {
+  let timer = 0, latest = 0;
+  const show = async () => {
+    const mine = ++latest;
+    const answer = await fetch(form.dataset.preview, { method: "POST", body: new URLSearchParams(new FormData(form)) });
+    if (!answer.ok || mine !== latest) return;
+    const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+    document.getElementById(form.dataset.previewInto).replaceChildren(...page.body.childNodes);
+  };
+  const soon = () => { clearTimeout(timer); timer = setTimeout(() => show().catch(() => {}), 150); };
+  form.addEventListener("input", soon);
+  form.addEventListener("change", soon);
+}
+
+// <button data-into="id" formaction="…">: the answer is shown in place, and the form stays as it is.
+document.addEventListener("submit", async (event) => {
+  const button = event.submitter;
+  if (!button || !button.dataset.into) return;
+  event.preventDefault();
+  const place = document.getElementById(button.dataset.into);
+  const said = button.textContent;
+  button.disabled = true;
+  button.textContent = button.dataset.meanwhile || said;
+  try {
+    const answer = await fetch(button.formAction, {
+      method: "POST", body: new URLSearchParams(new FormData(event.target)), headers: { "X-Fragment": place.id },
+    });
+    const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+    const fresh = page.getElementById(place.id);
+    place.replaceChildren(...(fresh || page.body).childNodes);
+    localise(place);
+    place.scrollIntoView({ block: "nearest" });
+  } catch {
+    place.textContent = "The network is away: nothing was sent. Try again.";
+  }
+  button.disabled = false;
+  button.textContent = said;
+});
+
+// --- begin ---------------------------------------------------------------------------------------------------------
+
+localise(document);
+each("[data-live]", keepLive);
+each("form[data-preview]", keepPreview);
+countDown();
+setInterval(countDown, 1000);

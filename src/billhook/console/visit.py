@@ -1,0 +1,153 @@
+"""A request by somebody in a browser: who it is, what they may do, and how they are answered."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from secrets import token_urlsafe
+from typing import Any
+from urllib.parse import quote
+
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+
+from billhook.accounts import sessions
+from billhook.accounts.audit import Actor
+from billhook.accounts.sessions import SEEN_EVERY, Session
+from billhook.accounts.users import Role, User
+from billhook.auth.context import address_of
+from billhook.auth.manage import Author
+from billhook.console.context import Console, console_of
+from billhook.console.cookies import SESSION, VISIT
+from billhook.console.forms import Form, form_token, must_be_ours, read_form
+from billhook.console.pages import page_response
+from billhook.errors import Forbidden
+
+READING = ("GET", "HEAD")
+NOT_ALLOWED = "you may look at this, but only an admin may change it"
+
+
+@dataclass(frozen=True)
+class Visit:
+    """Anybody's, also of who has not signed in."""
+
+    request: Request
+    console: Console
+    cookie: str = field(repr=False)  # what this browser's forms are known by
+    form: Form = field(default_factory=Form)
+    user: User | None = None
+
+    @property
+    def now(self) -> datetime:
+        return datetime.now(UTC)
+
+    @property
+    def address(self) -> str:
+        return address_of(self.request)
+
+    def render(self, template: str, *, status: int = 200, **values: Any) -> Response:
+        token = form_token(self.console, self.cookie)
+        response = page_response(
+            self.request, template, status=status, visit=self, user=self.user, form_token=token, **values
+        )
+        if self.user is None:
+            VISIT.write(response, self.console, self.cookie)
+        return response
+
+    def go(self, path: str, *, done: str = "") -> Response:
+        """To another page of the console, which then says what was done (see `pages.DONE`)."""
+        mark = f"{'&' if '?' in path else '?'}done={done}" if done else ""
+        return RedirectResponse(self.console.home + path + mark, status_code=303)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SignedIn(Visit):
+    user: User
+    session: Session
+
+    @property
+    def organization_id(self) -> str:
+        return self.user.organization_id
+
+    @property
+    def may_change(self) -> bool:
+        return self.user.role is Role.ADMIN
+
+    @property
+    def actor(self) -> Actor:
+        return Actor(f"user:{self.user.id}", self.organization_id)
+
+    @property
+    def author(self) -> Author:
+        return Author(self.actor, self.organization_id)
+
+
+Endpoint = Callable[[Request], Awaitable[Response]]
+
+
+def anyone(handler: Callable[[Visit], Awaitable[Response]]) -> Endpoint:
+    """A page for who has not signed in."""
+
+    async def endpoint(request: Request) -> Response:
+        console = console_of(request)
+        if "token" in request.path_params:  # of a link that whoever reads the log must not be able to use
+            request.scope["shown_path"] = request.url.path.replace(request.path_params["token"], "…")
+        cookie = VISIT.read(request, console) or token_urlsafe(32)
+        form = await _form_of(request, console, VISIT.read(request, console))
+        return await handler(Visit(request, console, cookie, form))
+
+    return endpoint
+
+
+def viewer(handler: Callable[[SignedIn], Awaitable[Response]]) -> Endpoint:
+    """A page, or an action on what is one's own, for everybody who has signed in."""
+    return _signed_in(handler, may=lambda visit: True)
+
+
+def admin(handler: Callable[[SignedIn], Awaitable[Response]]) -> Endpoint:
+    """A page or an action that changes what belongs to the organization."""
+    return _signed_in(handler, may=lambda visit: visit.may_change)
+
+
+def _signed_in(handler: Callable[[SignedIn], Awaitable[Response]], *, may: Callable[[SignedIn], bool]) -> Endpoint:
+    async def endpoint(request: Request) -> Response:
+        console = console_of(request)
+        token = SESSION.read(request, console)
+        found = await _find_session(request, console, token)
+        if found is None:
+            return _to_sign_in(request, console)
+        form = await _form_of(request, console, token)
+        session, user = found
+        visit = SignedIn(request, console, token, form, user=user, session=session)
+        if not may(visit):
+            raise Forbidden(NOT_ALLOWED)
+        return await handler(visit)
+
+    return endpoint
+
+
+async def _form_of(request: Request, console: Console, cookie: str) -> Form:
+    """What was sent, which must have been made by a page that we gave this browser."""
+    if request.method in READING:
+        return Form()
+    form = await read_form(request)
+    must_be_ours(request, console, form, cookie)
+    return form
+
+
+async def _find_session(request: Request, console: Console, token: str) -> tuple[Session, User] | None:
+    now = datetime.now(UTC)
+    if not token:
+        return None
+    async with console.db.reading() as tx:
+        found = await sessions.find(tx, token, now=now)
+    if found is not None and now - found[0].seen_at > SEEN_EVERY:
+        async with console.db.transaction() as tx:
+            await sessions.mark_seen(tx, found[0], address=address_of(request), now=now)
+    return found
+
+
+def _to_sign_in(request: Request, console: Console) -> Response:
+    """And back to where they wanted to go, if that was a page."""
+    wanted = request.url.path.removeprefix(console.home) + (f"?{request.url.query}" if request.url.query else "")
+    back = f"?next={quote(wanted, safe='')}" if request.method in READING and wanted not in ("", "/") else ""
+    return RedirectResponse(f"{console.home}/sign-in{back}", status_code=303)
