@@ -15,6 +15,8 @@ from starlette.responses import HTMLResponse, Response
 from billhook import __version__
 from billhook.auth.model import spell_lifespan
 from billhook.console.context import console_of
+from billhook.console.reasons import reason_of, spell_status
+from billhook.console.timeline import phases
 from billhook.errors import NotFound
 
 HERE = Path(__file__).parent
@@ -115,6 +117,7 @@ def _environment() -> Environment:
     )
     environment.filters |= {"moment": moment, "lifespan": spell_lifespan, "count": spell_count, "took": spell_took}
     environment.globals |= {"version": __version__}
+    environment.globals |= {"phases": phases, "reason_of": reason_of, "spell_status": spell_status}
     return environment
 
 
