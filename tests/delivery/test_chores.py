@@ -9,7 +9,7 @@ from sqlalchemy import func, select, update
 from structlog.testing import capture_logs
 
 from billhook.accounts.installation import Installation
-from billhook.delivery import replay
+from billhook.delivery import counts, replay
 from billhook.delivery.chores import DAY_MS, Chores
 from billhook.delivery.context import Hub, open_hub
 from billhook.delivery.health import WINDOW_MS, Window
@@ -133,14 +133,16 @@ async def test_what_is_older_than_the_retention_is_forgotten(installation: Insta
             finished_ms=1,
         )
         await tx.execute(expired)
+        for days in (31, 29):
+            await counts.add(tx, [counts.key_of(provider.id, at_ms=now - days * DAY_MS, is_ok=True, milliseconds=1)])
     await chores_of(hub).forget()
     async with hub.db.reading() as tx:
         left = [
             (await tx.execute(select(func.count()).select_from(each))).scalar_one()
-            for each in (deliveries, notifications, recoveries)
+            for each in (deliveries, notifications, recoveries, counts.attempt_counts)
         ]
         states = set((await tx.execute(select(deliveries.c.state))).scalars())
-    assert (left, states) == ([2, 2, 0], {"delivered", "pending"})
+    assert (left, states) == ([2, 2, 0, 1], {"delivered", "pending"})
 
 
 async def test_a_window_in_which_nothing_happened_for_a_minute_is_forgotten(hub: Hub) -> None:

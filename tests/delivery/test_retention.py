@@ -9,8 +9,15 @@ from sqlalchemy import insert
 
 from billhook.accounts.installation import Installation
 from billhook.delivery import retention
+from billhook.delivery.counts import attempt_counts
 from billhook.delivery.replay import redeliver
-from billhook.delivery.retention import forget_deliveries, forget_keys, forget_notifications, forget_recoveries
+from billhook.delivery.retention import (
+    forget_counts,
+    forget_deliveries,
+    forget_keys,
+    forget_notifications,
+    forget_recoveries,
+)
 from billhook.delivery.store import FINISHED, State, attempts, deliveries, idempotency_keys, notifications, recoveries
 from billhook.storage.database import Database, Transaction
 from billhook.storage.ids import first_id
@@ -171,3 +178,17 @@ async def test_old_recoveries_are_forgotten_unless_they_still_run(db: Database) 
         await tx.execute(insert(recoveries), [RECOVERY | {"id": own, "state": state} for own, state in made.items()])
     assert await forget(db, forget_recoveries, before_ms=BEFORE_MS) == 1
     assert [row.id for row in await rows_of(db, recoveries)] == list(made)[1:]
+
+
+async def test_old_counts_are_forgotten_in_bounded_steps_the_oldest_first(
+    db: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(retention, "STEP", 2)
+    hours = [OLD_MS, OLD_MS + 1, OLD_MS + 2, BEFORE_MS - 1, BEFORE_MS, NEW_MS]
+    counted = {"provider_id": "prv_a", "is_ok": True, "bucket": 3, "count": 1}
+    async with db.transaction() as tx:
+        await tx.execute(insert(attempt_counts), [counted | {"hour_ms": hour_ms} for hour_ms in reversed(hours)])
+    assert await forget(db, forget_counts, before_ms=BEFORE_MS) == 2
+    assert [row.hour_ms for row in await rows_of(db, attempt_counts)] == hours[2:]
+    assert [await forget(db, forget_counts, before_ms=BEFORE_MS) for _ in range(2)] == [2, 0]
+    assert [row.hour_ms for row in await rows_of(db, attempt_counts)] == hours[4:]

@@ -75,6 +75,7 @@ class Chores:
             lambda tx: retention.forget_deliveries(tx, before_ms=before_ms),
             lambda tx: retention.forget_notifications(tx, before_ms=before_ms),
             lambda tx: retention.forget_recoveries(tx, before_ms=before_ms),
+            lambda tx: retention.forget_counts(tx, before_ms=before_ms),
             retention.forget_keys,
         ]
         for forget in forgetters:

@@ -1,4 +1,4 @@
-"""Record what attempts came to: the delivery, the attempt, and the health of the provider, in one transaction."""
+"""Record what attempts came to: the delivery, the attempt, the provider's health and the counts, in one transaction."""
 
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
@@ -10,7 +10,7 @@ import orjson
 from sqlalchemy import BigInteger, Insert, Integer, Text, case, insert, null, select, update
 
 from billhook.accounts.audit import Actor, note
-from billhook.delivery import health
+from billhook.delivery import counts, health
 from billhook.delivery.health import Window
 from billhook.delivery.queue import Leased
 from billhook.delivery.retry import Decision
@@ -47,7 +47,13 @@ async def record(tx: Transaction, outcomes: list[Outcome], windows: dict[str, Wi
     if told:
         await tx.execute(_log(tx.dialect.name), {"tried": pack([attempt_row(each) for each in told])})
     await _note_health(tx, told, windows)
+    await counts.add(tx, map(_count_key, told))
     return ids
+
+
+def _count_key(outcome: Outcome) -> counts.Key:
+    took_ms = outcome.exchange.timings.total
+    return counts.key_of(outcome.leased.provider.id, at_ms=outcome.now_ms, is_ok=outcome.ok, milliseconds=took_ms)
 
 
 def _row(outcome: Outcome) -> dict[str, Any]:

@@ -1,7 +1,8 @@
 """Forget what is old, in bounded steps that never keep a delivery waiting."""
 
-from sqlalchemy import delete, exists, select
+from sqlalchemy import delete, exists, select, tuple_
 
+from billhook.delivery.counts import attempt_counts
 from billhook.delivery.store import FINISHED, attempts, deliveries, idempotency_keys, notifications, recoveries
 from billhook.storage.clock import now_ms
 from billhook.storage.database import Transaction
@@ -57,3 +58,10 @@ async def forget_recoveries(tx: Transaction, *, before_ms: int) -> int:
     if ids:
         await tx.execute(delete(recoveries).where(recoveries.c.id.in_(ids)))
     return len(ids)
+
+
+async def forget_counts(tx: Transaction, *, before_ms: int) -> int:
+    key = attempt_counts.primary_key.columns
+    old = select(*key).where(attempt_counts.c.hour_ms < before_ms).order_by(attempt_counts.c.hour_ms).limit(STEP)
+    gone = delete(attempt_counts).where(tuple_(*key).in_(old.with_for_update(skip_locked=True)))
+    return int((await tx.execute(gone)).rowcount)
