@@ -9,7 +9,7 @@ from sqlalchemy import select
 
 from billhook.accounts.installation import Installation
 from billhook.auth import activity, manage
-from billhook.auth.activity import ELSEWHERE, Activity, purge_token_requests, token_requests
+from billhook.auth.activity import ELSEWHERE, Activity, purge_token_requests, recent_requests, token_requests
 from billhook.errors import Unavailable
 from billhook.storage.database import open_database
 from tests.support import OPERATOR, register
@@ -104,3 +104,24 @@ async def test_old_tallies_are_purged_a_bounded_number_at_a_time(installation: I
             purged.append(await purge_token_requests(tx, now=NOW, limit=4))
     assert purged == [4, 4, 2, 0]
     assert len(await rows(installation)) == 30
+
+
+async def test_recent_requests_are_of_one_client_and_the_latest_come_first(installation: Installation) -> None:
+    made, other, tallies = await register(installation), await register(installation), Activity()
+    start = NOW.timestamp()
+    tallies.issued(made.client.id, made.secret.id, address="192.0.2.1", now=start)
+    tallies.refused(made.client.id, "wrong-secret", address="192.0.2.2", now=start + 5)
+    tallies.refused(made.client.id, "wrong-secret", address="192.0.2.2", now=start + 6)
+    tallies.issued(made.client.id, made.secret.id, address="192.0.2.1", now=start + 120)
+    tallies.issued(other.client.id, other.secret.id, address="192.0.2.9", now=start)
+    await tallies.flush(installation.db)
+    async with installation.db.reading() as tx:
+        found = await recent_requests(tx, made.client.id, limit=10)
+        latest = await recent_requests(tx, made.client.id, limit=1)
+    assert [(each.outcome, each.address, each.count) for each in found] == [
+        ("issued", "192.0.2.1", 1),
+        ("wrong-secret", "192.0.2.2", 2),
+        ("issued", "192.0.2.1", 1),
+    ]
+    assert found[1].last_at == NOW + timedelta(seconds=6)
+    assert latest == found[:1]

@@ -36,6 +36,17 @@ Count = tuple[int, float]  # how many, and the moment of the last
 Use = tuple[float, str, str]  # moment, address, client id
 
 
+@dataclass(frozen=True)
+class TokenRequests:
+    """Those of one minute that came from one address and ended alike."""
+
+    minute: datetime
+    outcome: str  # "issued", or why it was refused: see `credentials.Refused`
+    address: str
+    count: int
+    last_at: datetime
+
+
 @dataclass
 class Activity:
     counts: dict[Tally, Count] = field(default_factory=dict)
@@ -114,6 +125,14 @@ def _use(used_id: str, at: float, address: str) -> dict[str, Any]:
 
 def _moment(unix: float) -> datetime:
     return datetime.fromtimestamp(unix, UTC)
+
+
+async def recent_requests(tx: Transaction, client_id: str, *, limit: int) -> list[TokenRequests]:
+    """The latest first."""
+    table = token_requests.c
+    query = select(table.minute, table.outcome, table.address, table.count, table.last_at)
+    latest = query.where(table.client_id == client_id).order_by(table.minute.desc(), table.last_at.desc()).limit(limit)
+    return [TokenRequests(*row) for row in await tx.execute(latest)]
 
 
 async def purge_token_requests(tx: Transaction, *, now: datetime, limit: int) -> int:

@@ -8,6 +8,7 @@ from typing import Any
 from sqlalchemy import (
     BigInteger,
     Column,
+    ColumnElement,
     ForeignKey,
     Index,
     Integer,
@@ -18,6 +19,7 @@ from sqlalchemy import (
     Text,
     delete,
     insert,
+    or_,
     select,
     update,
 )
@@ -27,6 +29,8 @@ from billhook.auth.secret import NewSecret
 from billhook.storage.database import Transaction
 from billhook.storage.ids import is_id
 from billhook.storage.types import Moment, metadata
+
+FEW = 200  # are named one by one; more would be too many parameters, and are found by the query again
 
 clients = Table(
     "clients",
@@ -87,15 +91,30 @@ async def find_client(tx: Transaction, client_id: str, organization_id: str | No
 
 
 async def list_clients(
-    tx: Transaction, organization_id: str | None, *, after: str | None = None, limit: int | None = None
+    tx: Transaction,
+    organization_id: str | None,
+    *,
+    after: str | None = None,
+    limit: int | None = None,
+    search: str = "",
 ) -> list[Client]:
-    """The newest first; `after` is the id of the last one already seen."""
+    """The newest first; `after` is the id of the last one already seen, `search` a part of the name or of the id."""
     query = select(clients).order_by(clients.c.id.desc()).limit(limit)
     if organization_id is not None:
         query = query.where(clients.c.organization_id == organization_id)
     if after is not None:
         query = query.where(clients.c.id < after)
+    if search:
+        query = query.where(_matches(search))
     return await _with_secrets(tx, query)
+
+
+def _matches(search: str) -> ColumnElement[bool]:
+    """Whatever its case. A whole id is looked up, where all else is looked for."""
+    in_id = search.lower()
+    if is_id(in_id):
+        return clients.c.id == in_id
+    return or_(clients.c.name.icontains(search, autoescape=True), clients.c.id.contains(in_id, autoescape=True))
 
 
 async def change_client(tx: Transaction, client_id: str, values: Mapping[str, Any], *, version: int) -> None:
@@ -131,7 +150,7 @@ def client_row(client: Client) -> dict[str, Any]:
 async def _with_secrets(tx: Transaction, query: Select[Any]) -> list[Client]:
     rows = (await tx.execute(query)).all()
     secrets: dict[str, list[Secret]] = {row.id: [] for row in rows}
-    theirs = client_secrets.c.client_id.in_(query.with_only_columns(clients.c.id))
+    theirs = client_secrets.c.client_id.in_(secrets if len(rows) <= FEW else query.with_only_columns(clients.c.id))
     for row in await tx.execute(select(client_secrets).where(theirs).order_by(client_secrets.c.created_at)):
         if row.client_id in secrets:
             secrets[row.client_id].append(_secret(row))
