@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import structlog
 
+from billhook.accounts import invitations, sessions
 from billhook.auth.activity import purge_token_requests
 from billhook.auth.context import Auth
 from billhook.auth.keystore import keep_rotating
@@ -68,6 +69,8 @@ async def purge(auth: Auth, *, now: datetime) -> None:
         lambda tx: purge_token_requests(tx, now=now, limit=PURGE_ROWS),
         lambda tx: purge_revoked(tx, now=now, limit=PURGE_ROWS),
         lambda tx: purge_secrets(tx, ended_before=now - SECRETS_KEPT, limit=PURGE_ROWS),
+        lambda tx: sessions.purge(tx, now=now, limit=PURGE_ROWS),
+        lambda tx: invitations.purge(tx, now=now, limit=PURGE_ROWS),
     ]
     for forget in purges:
         purged = PURGE_ROWS
