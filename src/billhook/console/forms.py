@@ -9,7 +9,7 @@ from starlette.requests import Request
 
 from billhook.console.context import Console
 from billhook.errors import BillhookError, FieldError, Forbidden, InvalidParameters
-from billhook.web.requests import read_body, require_content_type
+from billhook.web.requests import header, read_body, require_content_type
 
 LARGEST_FORM = 512 * 1024  # a content of 32 KiB, every byte of it percent-encoded, and all headers
 MOST_FIELDS = 300
@@ -56,6 +56,8 @@ class Mistakes(Mapping[str, str]):
 
 
 async def read_form(request: Request) -> Form:
+    if not header(request.scope, b"content-type"):  # nothing was sent
+        return Form()
     require_content_type(request.scope, "application/x-www-form-urlencoded")
     body = await read_body(request.scope, request.receive, limit=LARGEST_FORM)
     try:
