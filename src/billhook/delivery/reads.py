@@ -4,12 +4,23 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Row, Select, Table, select, union_all
+from sqlalchemy import Row, Select, Table, func, select, union_all
 
-from billhook.delivery.store import State, attempts, deliveries, notifications
-from billhook.errors import DeliveryNotFound, NotificationNotFound
+from billhook.delivery.store import State, attempts, deliveries, notifications, recoveries
+from billhook.errors import DeliveryNotFound, GroupNotFound, NotificationNotFound, ProviderNotFound, RecoveryNotFound
+from billhook.groups.store import groups, providers
 from billhook.storage.database import Transaction
 from billhook.storage.ids import first_id, is_id
+
+# What the rows of people's lists say besides what is in the delivery.
+OWNERS = (
+    providers.c.name.label("provider_name"),
+    providers.c.state.label("provider_state"),
+    providers.c.deleted_at.label("provider_deleted_at"),
+    providers.c.open_until_ms,
+    providers.c.waits_until_ms,
+    groups.c.name.label("group_name"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,19 +47,34 @@ async def list_notifications(tx: Transaction, wanted: Filter) -> Sequence[Row[An
 
 
 async def list_deliveries(tx: Transaction, wanted: Filter) -> Sequence[Row[Any]]:
+    query = select(deliveries).where(deliveries.c.id.in_(_ids(wanted)))
+    found: Sequence[Row[Any]] = (await tx.execute(query.order_by(deliveries.c.id.desc()))).all()
+    return found
+
+
+async def list_with_names(tx: Transaction, wanted: Filter) -> Sequence[Row[Any]]:
+    """The same, each with the title of its notification, and the names and states of its provider and its group."""
+    named = (
+        deliveries.outerjoin(notifications, notifications.c.id == deliveries.c.notification_id)
+        .join(providers, providers.c.id == deliveries.c.provider_id)
+        .join(groups, groups.c.id == deliveries.c.group_id)
+    )
+    query = select(deliveries, notifications.c.title, *OWNERS).select_from(named)
+    query = query.where(deliveries.c.id.in_(_ids(wanted))).order_by(deliveries.c.id.desc())
+    return (await tx.execute(query)).all()
+
+
+def _ids(wanted: Filter) -> Select[Any]:
     """One short walk of an index for each state, then the newest of those: no state is hidden behind another."""
-    states = [wanted.state] if wanted.state is not None else list(State)
-    if wanted.notification_id is not None or len(states) == 1:
-        query = _page(_deliveries(wanted, wanted.state), deliveries, wanted)
-        only: Sequence[Row[Any]] = (await tx.execute(query)).all()
-        return only
-    walks = [select(_page(_deliveries(wanted, state), deliveries, wanted).subquery()) for state in states]
+    if wanted.notification_id is not None or wanted.state is not None:
+        return _page(_of_state(wanted, wanted.state), deliveries, wanted)
+    walks = [select(_page(_of_state(wanted, state), deliveries, wanted).subquery()) for state in State]
     merged = union_all(*walks).subquery()
-    return (await tx.execute(select(merged).order_by(merged.c.id.desc()).limit(wanted.limit))).all()
+    return select(merged).order_by(merged.c.id.desc()).limit(wanted.limit)
 
 
-def _deliveries(wanted: Filter, state: State | None) -> Select[Any]:
-    query = _bounded(select(deliveries), deliveries, "dlv", wanted)
+def _of_state(wanted: Filter, state: State | None) -> Select[Any]:
+    query = _bounded(select(deliveries.c.id), deliveries, "dlv", wanted)
     for column in ("group_id", "provider_id", "notification_id"):
         if (value := getattr(wanted, column)) is not None:
             query = query.where(deliveries.c[column] == value)
@@ -92,7 +118,69 @@ async def _find(tx: Transaction, table: Table, id: str, organization_id: str | N
     return (await tx.execute(query)).one_or_none()
 
 
-async def list_attempts(tx: Transaction, delivery_id: str, *, limit: int = 100) -> Sequence[Row[Any]]:
-    """The newest first."""
+async def list_attempts(
+    tx: Transaction, delivery_id: str, *, before: int | None = None, limit: int = 100
+) -> Sequence[Row[Any]]:
+    """The newest first; `before` is the number of the last one already seen."""
     query = select(attempts).where(attempts.c.delivery_id == delivery_id).order_by(attempts.c.number.desc())
+    if before is not None:
+        query = query.where(attempts.c.number < before)
     return (await tx.execute(query.limit(limit))).all()
+
+
+async def list_destinations(tx: Transaction, organization_id: str, *, limit: int) -> Sequence[Row[Any]]:
+    """Groups by name, each with its providers by name, or with None: what a list can be narrowed down to."""
+    is_its = (providers.c.group_id == groups.c.id) & providers.c.deleted_at.is_(None)
+    query: Select[Any] = (
+        select(
+            groups.c.id.label("group_id"),
+            groups.c.name.label("group_name"),
+            providers.c.id.label("provider_id"),
+            providers.c.name.label("provider_name"),
+        )
+        .select_from(groups.outerjoin(providers, is_its))
+        .where(groups.c.organization_id == organization_id, groups.c.deleted_at.is_(None))
+        .order_by(groups.c.name, groups.c.id, providers.c.name, providers.c.id)
+    )
+    return (await tx.execute(query.limit(limit))).all()
+
+
+async def get_destination(tx: Transaction, provider_id: str, organization_id: str) -> Row[Any]:
+    """A provider's whole row with the name of its group, also when they are deleted."""
+    query = (
+        select(providers, groups.c.name.label("group_name"), groups.c.deleted_at.label("group_deleted_at"))
+        .join(groups, groups.c.id == providers.c.group_id)
+        .where(providers.c.id == provider_id, providers.c.organization_id == organization_id)
+    )
+    found = (await tx.execute(query)).one_or_none() if is_id(provider_id) else None
+    if found is None:
+        raise ProviderNotFound()
+    return found
+
+
+async def get_group(tx: Transaction, group_id: str, organization_id: str) -> Row[Any]:
+    """Also when it is deleted."""
+    found = await _find(tx, groups, group_id, organization_id)
+    if found is None:
+        raise GroupNotFound()
+    return found
+
+
+async def get_recovery(tx: Transaction, recovery_id: str, organization_id: str) -> Row[Any]:
+    found = await _find(tx, recoveries, recovery_id, organization_id)
+    if found is None:
+        raise RecoveryNotFound()
+    return found
+
+
+async def list_recoveries(tx: Transaction, provider_id: str, *, limit: int) -> Sequence[Row[Any]]:
+    """The newest first."""
+    query = select(recoveries).where(recoveries.c.provider_id == provider_id).order_by(recoveries.c.id.desc())
+    return (await tx.execute(query.limit(limit))).all()
+
+
+async def count_waiting(tx: Transaction, provider_id: str, *, most: int) -> int:
+    """How many of its deliveries are pending; counts to `most` and no further."""
+    is_waiting = (deliveries.c.provider_id == provider_id, deliveries.c.state == State.PENDING)
+    waiting = select(deliveries.c.id).where(*is_waiting).limit(most).subquery()
+    return int((await tx.execute(select(func.count()).select_from(waiting))).scalar_one())
