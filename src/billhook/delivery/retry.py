@@ -52,16 +52,16 @@ def decide(result: Result, *, charged: int, age: timedelta, schedule: Schedule, 
         return Decision("failed", disables=True)
     hint = _hint(result, now)
     if result.status == TOO_MANY and result.error is None:
-        return _wait_politely(hint, age=age, schedule=schedule, roll=roll)
+        return _wait_politely(hint, charged=charged, age=age, schedule=schedule, roll=roll)
     if charged >= _steps(result, schedule):
         return Decision("failed", provider_wait=hint)
     return Decision("pending", max(_step(schedule, charged, roll), hint), provider_wait=hint)
 
 
-def _wait_politely(hint: timedelta, *, age: timedelta, schedule: Schedule, roll: float) -> Decision:
+def _wait_politely(hint: timedelta, *, charged: int, age: timedelta, schedule: Schedule, roll: float) -> Decision:
     """429 costs no attempt, but the waits of this delivery grow with its age all the same, and one day it ends."""
     steps_passed = sum(1 for reached in accumulate(schedule) if reached <= age)
-    wait = max(_step(schedule, steps_passed, roll), hint)
+    wait = max(_step(schedule, max(charged, steps_passed), roll), hint)
     state = "failed" if age + wait > DEADLINE else "pending"
     return Decision(state, wait, is_charged=False, provider_wait=max(hint, min(schedule[0], PATIENCE)))
 
