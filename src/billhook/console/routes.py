@@ -6,7 +6,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
 
-from billhook.console import entry, people, profile
+from billhook.console import entry, keys, people, profile
 from billhook.console.context import HOME, Console, console_of
 from billhook.console.pages import page_response, static
 from billhook.console.visit import Endpoint, admin, anyone, viewer
@@ -66,7 +66,19 @@ PEOPLE = [
     post("/settings/users/{user_id}/remove", admin(people.remove_user)),
 ]
 
-ROUTES: list[BaseRoute] = [*ENTRY, *PEOPLE]
+API_KEYS = [
+    get("/settings/api-keys", viewer(keys.list_keys)),
+    get("/settings/api-keys/new", admin(keys.show_new)),
+    post("/settings/api-keys/new", admin(keys.create)),
+    get("/settings/api-keys/{client_id}", viewer(keys.show_key)),
+    post("/settings/api-keys/{client_id}/change", admin(keys.change)),
+    post("/settings/api-keys/{client_id}/rotate", admin(keys.rotate)),
+    post("/settings/api-keys/{client_id}/revoke", admin(keys.revoke)),
+    post("/settings/api-keys/{client_id}/revoke-tokens", admin(keys.revoke_tokens)),
+    post("/settings/api-keys/{client_id}/secrets/{secret_id}/revoke", admin(keys.revoke_secret)),
+]
+
+ROUTES: list[BaseRoute] = [*ENTRY, *PEOPLE, *API_KEYS]
 
 
 async def on_known_error(request: Request, error: Exception) -> Response:

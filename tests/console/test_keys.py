@@ -1,0 +1,485 @@
+"""The pages of API keys: whatever the API can do with a client, a person can do here."""
+
+import html
+import json
+import re
+from typing import Any
+
+import httpx
+import pytest
+
+from billhook.accounts.audit import read_trail
+from billhook.accounts.installation import Installation
+from billhook.auth import manage
+from billhook.auth.context import Auth
+from billhook.auth.model import GRACES, Client, ClientState, spell_lifespan
+from billhook.console import keys
+from tests.console.support import submit
+from tests.support import OPERATOR, Registered, another_organization, on_one_engine, register
+
+KEYS = "/console/settings/api-keys"
+NEW = f"{KEYS}/new"
+HOSTILE = "<script>alert(1)</script>\"'&{{ 7*7 }}"
+ACTIONS = ["change", "rotate", "revoke", "revoke-tokens", "secrets/0123456789/revoke"]
+
+GOOD: dict[str, Any] = {
+    "name": "nightly report",
+    "description": "Ask Ada.\nIts secret is in the vault.",
+    "scope": ["groups:read", "notifications:send"],
+    "lifespan": "30",
+    "unit": "m",
+    "networks": "127.0.0.0/8\n2001:db8::/32",
+}
+
+
+def page_of(key: Registered | Client) -> str:
+    return f"{KEYS}/{key.client.id if isinstance(key, Registered) else key.id}"
+
+
+def copied(page: httpx.Response, field: str) -> str:
+    """What the button beside that field would copy."""
+    found = re.search(rf'id="{field}"[^>]*value="([^"]*)"', page.text)
+    assert found is not None, f"no {field} on the page"
+    return html.unescape(found[1])
+
+
+def credentials(page: httpx.Response) -> dict[str, str]:
+    return {"client_id": copied(page, "client-id"), "client_secret": copied(page, "client-secret")}
+
+
+def mistakes(page: httpx.Response) -> dict[str, str]:
+    """By the field that each stands beside."""
+    found = re.findall(r'class="mistake" id="(\w+)-mistake">([^<]*)<', page.text)
+    return {field: html.unescape(message) for field, message in found}
+
+
+def names(page: httpx.Response) -> list[str]:
+    return [html.unescape(name) for name in re.findall(r'<td class="name"><a [^>]*>([^<]*)</a>', page.text)]
+
+
+def text_of(page: httpx.Response) -> str:
+    """As one reads it: no tags, no breaks."""
+    return " ".join(html.unescape(re.sub(r"<[^>]*>", " ", page.text)).split())
+
+
+async def works(http: httpx.AsyncClient, given: dict[str, str]) -> bool:
+    return (await http.post("/auth", json=given)).status_code == 201
+
+
+async def make(browser: httpx.AsyncClient, **fields: Any) -> httpx.Response:
+    return await submit(browser, NEW, NEW, **GOOD | fields)
+
+
+async def stored(installation: Installation, key: str) -> Client:
+    async with installation.db.reading() as tx:
+        return await manage.get(tx, key, author=OPERATOR)
+
+
+# The list
+
+
+async def test_an_empty_list_says_what_to_do_next(browser: httpx.AsyncClient, viewer: httpx.AsyncClient) -> None:
+    assert "Create the first API key" in (await browser.get(KEYS)).text
+    seen = (await viewer.get(KEYS)).text
+    assert "An admin of your organization can create one" in seen
+    assert NEW not in seen
+
+
+async def test_the_list_shows_what_a_key_may_and_when_it_was_used(
+    browser: httpx.AsyncClient, http: httpx.AsyncClient, installation: Installation, auth: Auth
+) -> None:
+    made = await register(installation, name="robot", scopes=("groups:read", "clients:read"))
+    await auth.registry.refresh()
+    before = text_of(await browser.get(KEYS))
+    assert f"robot {made.client.id} groups:read clients:read 1 hour never active" in before
+    assert await works(http, made.credentials)
+    await auth.activity.flush(auth.db)
+    assert re.search(r"1 hour \S+ \S+ UTC from 127\.0\.0\.1 active", text_of(await browser.get(KEYS)))
+
+
+async def test_the_list_is_paged_and_searched_on_the_server(
+    browser: httpx.AsyncClient, installation: Installation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(keys, "PAGE", 2)
+    made = [await register(installation, name=name) for name in ("red & one", "blue", "red & two", "red & three")]
+    first = await browser.get(KEYS, params={"q": "RED &"})
+    assert names(first) == ["red & three", "red & two"]
+    older = re.search(r'rel="next" href="([^"]*)"', first.text)
+    assert older is not None
+    second = await browser.get(html.unescape(older[1]))
+    assert names(second) == ["red & one"]
+    assert 'rel="next"' not in second.text
+    assert names(await browser.get(KEYS, params={"q": made[1].client.id})) == ["blue"]
+    assert names(await browser.get(KEYS)) == ["red & three", "red & two"]
+
+
+@on_one_engine
+async def test_a_search_that_finds_nothing_says_so_and_leads_back(browser: httpx.AsyncClient) -> None:
+    page = await browser.get(KEYS, params={"q": HOSTILE})
+    assert f"No key matches “{HOSTILE}”" in text_of(page)
+    assert "<script>alert" not in page.text
+    assert "Show all keys" in page.text
+
+
+@pytest.mark.parametrize(
+    "query", ["q=%00", "q=%FF", "after=nonsense", "after=%00", "q=" + "x" * 5000, "q=%&after=cli_"]
+)
+async def test_no_search_breaks_the_list(browser: httpx.AsyncClient, query: str) -> None:
+    assert (await browser.get(f"{KEYS}?{query}")).status_code == 200
+
+
+# Creating
+
+
+async def test_a_new_key_is_what_was_typed_and_works_at_once(
+    browser: httpx.AsyncClient, http: httpx.AsyncClient, installation: Installation
+) -> None:
+    page = await make(browser)
+    assert page.status_code == 200
+    assert await works(http, credentials(page))
+    key = await stored(installation, copied(page, "client-id"))
+    assert (key.name, key.description) == (GOOD["name"], GOOD["description"])
+    assert key.scopes == ("groups:read", "notifications:send")
+    assert spell_lifespan(key.lifespan) == "30m"
+    assert [str(network) for network in key.networks] == ["127.0.0.0/8", "2001:db8::/32"]
+
+
+async def test_a_secret_is_shown_once_with_a_command_to_try_it_and_is_on_no_later_page(
+    browser: httpx.AsyncClient, installation: Installation
+) -> None:
+    page = await make(browser)
+    given = credentials(page)
+    body = json.dumps(given, separators=(",", ":"))
+    curl = f"curl -X POST http://billhook.test/auth -H 'Content-Type: application/json' -d '{body}'"
+    assert curl in html.unescape(page.text)
+    assert "It is shown this once" in page.text
+    assert page.headers["cache-control"] == "no-store"
+    assert given["client_secret"] not in str(page.url)
+    for later in (KEYS, f"{KEYS}/{given['client_id']}"):
+        shown = await browser.get(later)
+        assert shown.status_code == 200
+        assert given["client_secret"] not in shown.text
+    assert given["client_secret"] not in repr(await stored(installation, given["client_id"]))
+
+
+@on_one_engine
+async def test_an_empty_form_offers_one_hour(browser: httpx.AsyncClient) -> None:
+    page = (await browser.get(NEW)).text
+    assert re.search(r'name="lifespan" value="1"', page)
+    assert '<option value="h" selected>hours</option>' in page
+    assert page.count('name="scope"') == 6
+    assert " checked" not in page
+
+
+BAD: list[tuple[dict[str, Any], dict[str, str]]] = [
+    ({"name": ""}, {"name": "must have 1 to 100 characters"}),
+    ({"name": "   "}, {"name": "must have 1 to 100 characters"}),
+    ({"name": "x" * 101}, {"name": "must have 1 to 100 characters"}),
+    ({"name": "a\x07b"}, {"name": "must not have control characters"}),
+    ({"description": "x" * 1001}, {"description": "must have 0 to 1000 characters"}),
+    ({"scope": []}, {"scope": "tick at least one"}),
+    ({"scope": ["groups:read", "everything"]}, {"scope": "unknown: everything"}),
+    ({"lifespan": "56"}, {"lifespan": "1 to 55 minutes"}),
+    ({"lifespan": "0"}, {"lifespan": "1 to 55 minutes"}),
+    ({"lifespan": "-1"}, {"lifespan": "1 to 55 minutes"}),
+    ({"lifespan": "1.5", "unit": "h"}, {"lifespan": "1 to 24 hours"}),
+    ({"lifespan": "25", "unit": "h"}, {"lifespan": "1 to 24 hours"}),
+    ({"lifespan": ""}, {"lifespan": "1 to 55 minutes"}),
+    ({"lifespan": "3600", "unit": ""}, {"lifespan": "1 to 55 minutes"}),
+    ({"lifespan": "1", "unit": "d"}, {"lifespan": "1 to 55 minutes"}),
+    ({"networks": "10.0.0.1/8"}, {"networks": "has host bits set"}),
+    ({"networks": "home"}, {"networks": "must be networks"}),
+    ({"networks": "192.0.2.1 " * 51}, {"networks": "at most 50"}),
+    (
+        {"name": "", "scope": [], "lifespan": "x", "networks": "y"},
+        {"name": "must have", "scope": "tick", "lifespan": "whole number", "networks": "must be networks"},
+    ),
+]
+
+
+@pytest.mark.parametrize(("fields", "expected"), BAD)
+@on_one_engine
+async def test_mistakes_stand_beside_their_fields_and_nothing_typed_is_lost(
+    browser: httpx.AsyncClient, fields: dict[str, Any], expected: dict[str, str]
+) -> None:
+    typed = GOOD | fields
+    page = await make(browser, **fields)
+    assert page.status_code == 400
+    found = mistakes(page)
+    assert found.keys() == expected.keys()
+    assert all(part in found[field] for field, part in expected.items())
+    shown = html.unescape(page.text)
+    assert f'name="name" type="text" value="{typed["name"]}"' in shown
+    assert f'name="lifespan" value="{typed["lifespan"]}"' in shown
+    assert f"\n{typed['description']}</textarea>" in shown
+    assert f"\n{typed['networks']}</textarea>" in shown
+    ticked = re.findall(r'name="scope" value="([^"]*)" checked', page.text)
+    assert ticked == [scope for scope in typed["scope"] if scope != "everything"]
+    assert names(await browser.get(KEYS)) == []
+
+
+# One key
+
+
+async def test_the_page_of_a_key_shows_token_requests_issued_and_refused_and_what_to_do(
+    browser: httpx.AsyncClient, http: httpx.AsyncClient, installation: Installation, auth: Auth
+) -> None:
+    made = credentials(await make(browser))
+    page = f"{KEYS}/{made['client_id']}"
+    assert "Nobody has used this key" in (await browser.get(page)).text
+    assert await works(http, made)
+    for _ in range(2):
+        assert not await works(http, made | {"client_secret": "bhs_wrong"})
+    await submit(browser, page, f"{page}/rotate", grace="now")
+    assert not await works(http, made)
+    await auth.activity.flush(auth.db)
+    shown = text_of(await browser.get(page))
+    assert re.search(r"UTC token issued 127\.0\.0\.1", shown)
+    assert re.search(
+        r"UTC refused: wrong secret 2 times 127\.0\.0\.1 The client id was right, the secret was not", shown
+    )
+    assert re.search(r"UTC refused: ended secret 127\.0\.0\.1 The secret was right once", shown)
+
+
+@pytest.mark.parametrize(
+    ("fields", "is_revoked", "expected"),
+    [
+        (
+            {"networks": "192.0.2.0/24"},
+            False,
+            "refused: address not allowed 127.0.0.1 The secret was right, the address",
+        ),
+        ({}, True, "refused: key revoked 127.0.0.1 Somebody still uses this key."),
+    ],
+)
+async def test_every_reason_of_a_refusal_is_spelt_out(
+    browser: httpx.AsyncClient,
+    http: httpx.AsyncClient,
+    auth: Auth,
+    fields: dict[str, str],
+    is_revoked: bool,
+    expected: str,
+) -> None:
+    made = credentials(await make(browser, **fields))
+    page = f"{KEYS}/{made['client_id']}"
+    if is_revoked:
+        await submit(browser, page, f"{page}/revoke", typed_name=GOOD["name"])
+    assert not await works(http, made)
+    await auth.activity.flush(auth.db)
+    assert expected in text_of(await browser.get(page))
+
+
+def test_every_reason_that_is_noted_has_its_words() -> None:
+    noted = {"issued", "wrong-secret", "ended-secret", "revoked-client", "address-not-allowed"}
+    assert keys.OUTCOMES.keys() == noted
+
+
+async def test_a_change_is_saved_and_only_what_differs_is_noted(
+    browser: httpx.AsyncClient, installation: Installation
+) -> None:
+    made = credentials(await make(browser))
+    page = f"{KEYS}/{made['client_id']}"
+    answer = await submit(browser, page, f"{page}/change", **GOOD | {"name": "weekly", "lifespan": "2", "unit": "h"})
+    assert answer.headers["location"] == f"{page}?done=saved"
+    assert "Saved." in (await browser.get(answer.headers["location"])).text
+    key = await stored(installation, made["client_id"])
+    assert (key.name, spell_lifespan(key.lifespan), key.description) == ("weekly", "2h", GOOD["description"])
+    async with installation.db.reading() as tx:
+        noted = {entry.action: entry.detail for entry in await read_trail(tx, subject=key.id)}
+    assert noted["client.changed"]["fields"] == ["lifespan", "name"]
+
+
+async def test_a_mistaken_change_leaves_the_key_and_keeps_what_was_typed(
+    browser: httpx.AsyncClient, installation: Installation
+) -> None:
+    made = await register(installation, name="robot")
+    page = page_of(made)
+    answer = await submit(browser, page, f"{page}/change", **GOOD | {"name": "", "networks": "home"})
+    assert answer.status_code == 400
+    assert mistakes(answer).keys() == {"name", "networks"}
+    assert "\nhome</textarea>" in answer.text
+    assert "<details open><summary>Change the key" in answer.text
+    assert await stored(installation, made.client.id) == made.client
+
+
+# Rotating
+
+
+@pytest.mark.parametrize("grace", GRACES)
+async def test_rotating_gives_a_new_secret_and_ends_the_old_one_after_the_grace(
+    browser: httpx.AsyncClient, http: httpx.AsyncClient, installation: Installation, grace: str
+) -> None:
+    old = credentials(await make(browser))
+    page = f"{KEYS}/{old['client_id']}"
+    shown = await submit(browser, page, f"{page}/rotate", grace=grace)
+    new = credentials(shown)
+    assert await works(http, new)
+    assert await works(http, old) is (grace != "now")
+    assert ("It no longer works" in shown.text) is (grace == "now")
+    first, second = (await stored(installation, old["client_id"])).secrets
+    assert first.ends_at is not None
+    assert abs(first.ends_at - second.created_at - GRACES[grace]).total_seconds() < 5
+    assert new["client_secret"] not in (await browser.get(page)).text
+
+
+@pytest.mark.parametrize("grace", ["", "2h", "P1D"])
+@on_one_engine
+async def test_an_unknown_grace_rotates_nothing(
+    browser: httpx.AsyncClient, installation: Installation, grace: str
+) -> None:
+    made = await register(installation)
+    answer = await submit(browser, page_of(made), f"{page_of(made)}/rotate", grace=grace)
+    assert answer.status_code == 400
+    assert mistakes(answer).keys() == {"grace"}
+    assert len((await stored(installation, made.client.id)).secrets) == 1
+
+
+async def test_one_of_two_secrets_can_be_ended_and_the_last_one_cannot(
+    browser: httpx.AsyncClient, http: httpx.AsyncClient, installation: Installation
+) -> None:
+    old = credentials(await make(browser))
+    page = f"{KEYS}/{old['client_id']}"
+    assert "End now" not in (await browser.get(page)).text
+    new = credentials(await submit(browser, page, f"{page}/rotate", grace="7d"))
+    first, second = (await stored(installation, old["client_id"])).secrets
+    assert (await browser.get(page)).text.count("End now") == 2
+    answer = await submit(browser, page, f"{page}/secrets/{first.id}/revoke")
+    assert answer.headers["location"] == f"{page}?done=secret-revoked"
+    assert (await works(http, old), await works(http, new)) == (False, True)
+    refused = await submit(browser, page, f"{page}/secrets/{second.id}/revoke")
+    assert refused.status_code == 409
+    assert "last secret" in refused.text
+    assert (await submit(browser, page, f"{page}/secrets/{first.id}/revoke")).status_code == 404
+
+
+async def test_a_key_whose_last_secret_is_about_to_end_says_so(
+    browser: httpx.AsyncClient, installation: Installation
+) -> None:
+    made = credentials(await make(browser))
+    page = f"{KEYS}/{made['client_id']}"
+    await submit(browser, page, f"{page}/rotate", grace="1h")
+    assert "Rotate it before then" not in (await browser.get(page)).text
+    newest = (await stored(installation, made["client_id"])).secrets[-1]
+    await submit(browser, page, f"{page}/secrets/{newest.id}/revoke")
+    assert "Rotate it before then" in (await browser.get(page)).text
+
+
+# Revoking
+
+
+@pytest.mark.parametrize("typed", ["", "robot", "ROBOT  one", "robot one!"])
+@on_one_engine
+async def test_a_key_is_not_revoked_unless_its_name_is_typed(
+    browser: httpx.AsyncClient, installation: Installation, typed: str
+) -> None:
+    made = await register(installation, name="robot  one")
+    answer = await submit(browser, page_of(made), f"{page_of(made)}/revoke", typed_name=typed)
+    assert answer.status_code == 400
+    assert mistakes(answer) == {"typed_name": "is not the name of this key"}
+    assert f'value="{typed}"' in answer.text
+    assert (await stored(installation, made.client.id)).state is ClientState.ACTIVE
+
+
+@pytest.mark.parametrize(
+    ("name", "typed"),
+    [("robot  one", " robot one "), ("Cafe\u0301", "Caf\u00e9"), (HOSTILE, HOSTILE)],
+)
+@on_one_engine
+async def test_a_name_is_typed_as_it_looks(
+    browser: httpx.AsyncClient, installation: Installation, name: str, typed: str
+) -> None:
+    made = await register(installation, name=name)
+    answer = await submit(browser, page_of(made), f"{page_of(made)}/revoke", typed_name=typed)
+    assert answer.headers["location"] == f"{page_of(made)}?done=revoked"
+
+
+async def test_a_revoked_key_works_no_more_stays_listed_and_cannot_be_changed(
+    browser: httpx.AsyncClient, http: httpx.AsyncClient
+) -> None:
+    made = credentials(await make(browser))
+    page = f"{KEYS}/{made['client_id']}"
+    await submit(browser, page, f"{page}/revoke", typed_name=GOOD["name"])
+    assert not await works(http, made)
+    assert "revoked" in text_of(await browser.get(KEYS))
+    shown = await browser.get(page)
+    assert "Revoked" in shown.text
+    assert not [action for action in ACTIONS if f"{page}/{action}" in shown.text]
+    for action, fields in (("change", GOOD | {"name": "x"}), ("rotate", {"grace": "now"}), ("revoke-tokens", {})):
+        answer = await submit(browser, page, f"{page}/{action}", **fields)
+        assert answer.status_code == 409
+        assert "the client is revoked" in answer.text
+
+
+async def test_tokens_issued_so_far_can_be_ended(browser: httpx.AsyncClient, http: httpx.AsyncClient) -> None:
+    made = credentials(await make(browser))
+    page = f"{KEYS}/{made['client_id']}"
+    token = (await http.post("/auth", json=made)).json()["data"]["access_token"]
+    headers = {"Authorization": f"Bearer {token}"}
+    assert (await http.get("/api/v1/me", headers=headers)).status_code == 200
+    answer = await submit(browser, page, f"{page}/revoke-tokens")
+    assert answer.headers["location"] == f"{page}?done=tokens-revoked"
+    assert (await http.get("/api/v1/me", headers=headers)).status_code == 401
+    assert await works(http, made)
+    assert "count only if issued after" in text_of(await browser.get(page))
+
+
+# Who may
+
+
+async def test_a_viewer_sees_keys_and_cannot_change_them(viewer: httpx.AsyncClient, installation: Installation) -> None:
+    made = await register(installation, name="robot")
+    page = page_of(made)
+    assert names(await viewer.get(KEYS)) == ["robot"]
+    shown = await viewer.get(page)
+    assert shown.status_code == 200
+    assert re.findall(r'action="([^"]*)"', shown.text) == ["/console/sign-out"]
+    assert (await viewer.get(NEW)).status_code == 403
+    assert (await submit(viewer, KEYS, NEW, **GOOD)).status_code == 403
+    for action in ACTIONS:
+        fields = GOOD | {"grace": "now", "typed_name": "robot"}
+        assert (await submit(viewer, page, f"{page}/{action}", **fields)).status_code == 403
+    assert await stored(installation, made.client.id) == made.client
+
+
+async def test_another_organizations_key_is_not_there(browser: httpx.AsyncClient, installation: Installation) -> None:
+    theirs = await register(installation, organization_id=await another_organization(installation), name="theirs")
+    page = page_of(theirs)
+    assert names(await browser.get(KEYS)) == []
+    assert "No key matches" in (await browser.get(KEYS, params={"q": theirs.client.id})).text
+    assert (await browser.get(page)).status_code == 404
+    for action in ACTIONS:
+        fields = GOOD | {"grace": "now", "typed_name": "theirs"}
+        assert (await submit(browser, KEYS, f"{page}/{action}", **fields)).status_code == 404
+    assert await stored(installation, theirs.client.id) == theirs.client
+
+
+@pytest.mark.parametrize("key", ["nothing", "cli_00000000000000000000000000", "%00", "%F0%9F%94%91"])
+async def test_a_key_that_is_none_is_not_found(browser: httpx.AsyncClient, key: str) -> None:
+    assert (await browser.get(f"{KEYS}/{key}")).status_code == 404
+
+
+async def test_a_form_without_its_token_is_refused(browser: httpx.AsyncClient, installation: Installation) -> None:
+    made = await register(installation, name="robot")
+    fields = GOOD | {"grace": "now", "typed_name": "robot"}
+    for action in [NEW, *(f"{page_of(made)}/{action}" for action in ACTIONS)]:
+        for token in ({}, {"form_token": "0" * 64}):
+            assert (await browser.post(action, data=fields | token)).status_code == 403
+    assert await stored(installation, made.client.id) == made.client
+    assert names(await browser.get(KEYS)) == ["robot"]
+
+
+async def test_hostile_text_is_shown_as_text(browser: httpx.AsyncClient) -> None:
+    made = await make(browser, name=HOSTILE, description=HOSTILE)
+    page = f"{KEYS}/{copied(made, 'client-id')}"
+    for shown in (made, await browser.get(KEYS), await browser.get(page)):
+        assert "<script>alert" not in shown.text
+        assert HOSTILE in html.unescape(shown.text)
+    again = await submit(browser, page, f"{page}/change", **GOOD | {"name": HOSTILE, "networks": HOSTILE})
+    assert again.status_code == 400
+    assert "<script>alert" not in again.text
+
+
+@on_one_engine
+async def test_who_has_not_signed_in_is_sent_to_the_door(http: httpx.AsyncClient) -> None:
+    answer = await http.get(KEYS)
+    assert answer.headers["location"] == "/console/sign-in?next=%2Fsettings%2Fapi-keys"
