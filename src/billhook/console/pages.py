@@ -41,6 +41,9 @@ HEADERS = {
 DONE = {
     "saved": "Saved.",
     "created": "Created.",
+    "group-created": "The group is there. Add a provider to it: the receiver that shall be told.",
+    "provider-created": "Saved. The provider is available inside its group.",
+    "rotated": "There is a new signing secret. For 24 hours the one before signs as well.",
     "deleted": "Deleted.",
     "cancelled": "Deleted. What was still queued for it is cancelled, and shown as cancelled.",
     "renamed": "Renamed.",
@@ -116,6 +119,7 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )
     environment.filters |= {"moment": moment, "lifespan": spell_lifespan, "count": spell_count, "took": spell_took}
+    environment.filters |= {"countdown": countdown}
     environment.globals |= {"version": __version__}
     environment.globals |= {"phases": phases, "reason_of": reason_of, "spell_status": spell_status}
     return environment
@@ -130,6 +134,13 @@ def moment(at: datetime | int | None, none: str = "never") -> Markup | str:
     exact = at.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
     shown = at.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
     return Markup('<time datetime="{}" title="{}">{}</time>').format(exact, exact, shown)
+
+
+def countdown(at_ms: int) -> Markup:
+    """In UTC; a script turns it into the time that is left."""
+    at = datetime.fromtimestamp(at_ms / 1000, UTC)
+    exact = at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return Markup('<span data-countdown="{}" title="{}">at {:%Y-%m-%d %H:%M:%S} UTC</span>').format(exact, exact, at)
 
 
 def spell_count(number: int, one: str, many: str = "") -> Markup:

@@ -6,7 +6,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
 
-from billhook.console import entry, keys, people, profile
+from billhook.console import deliveries, delivery, entry, keys, people, profile, recovery
 from billhook.console.context import HOME, Console, console_of
 from billhook.console.pages import page_response, static
 from billhook.console.visit import Endpoint, admin, anyone, viewer
@@ -78,7 +78,16 @@ API_KEYS = [
     post("/settings/api-keys/{client_id}/secrets/{secret_id}/revoke", admin(keys.revoke_secret)),
 ]
 
-ROUTES: list[BaseRoute] = [*ENTRY, *PEOPLE, *API_KEYS]
+DELIVERIES = [
+    get("/deliveries", viewer(deliveries.show_deliveries)),
+    get("/deliveries/recover", admin(recovery.show_recover)),
+    post("/deliveries/recover", admin(recovery.recover)),
+    get("/deliveries/recoveries/{recovery_id}", viewer(recovery.show_recovery)),
+    get("/deliveries/{delivery_id}", viewer(delivery.show_delivery)),
+    post("/deliveries/{delivery_id}/redeliver", admin(delivery.redeliver)),
+]
+
+ROUTES: list[BaseRoute] = [*ENTRY, *PEOPLE, *DELIVERIES, *API_KEYS]
 
 
 async def on_known_error(request: Request, error: Exception) -> Response:

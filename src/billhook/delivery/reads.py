@@ -142,7 +142,8 @@ async def list_destinations(tx: Transaction, organization_id: str, *, limit: int
         .where(groups.c.organization_id == organization_id, groups.c.deleted_at.is_(None))
         .order_by(groups.c.name, groups.c.id, providers.c.name, providers.c.id)
     )
-    return (await tx.execute(query.limit(limit))).all()
+    found: Sequence[Row[Any]] = (await tx.execute(query.limit(limit))).all()
+    return found
 
 
 async def get_destination(tx: Transaction, provider_id: str, organization_id: str) -> Row[Any]:

@@ -70,42 +70,74 @@ document.addEventListener("submit", (event) => {
 
 // --- live ----------------------------------------------------------------------------------------------------------
 
-// <div data-live="2" id="…"> is fetched again from this address every so many seconds, while the page is looked at.
-// Rows keep their identity by id; new ones and changed ones are marked.
+// <div data-live="2" id="…" data-etag="…"> is fetched again from this address (or data-from) every so many seconds, while
+// the page is looked at; the server says when it has not changed. What has an id and the same data-version stays as it
+// is, with all that was opened or chosen in it; what is new or changed is marked.
 function morph(place, fresh) {
   const before = new Map();
-  each("[id][data-version]", (row) => before.set(row.id, row.dataset.version), place);
+  each("[id][data-version]", (row) => before.set(row.id, row), place);
   const focused = document.activeElement && place.contains(document.activeElement) ? document.activeElement.id : "";
+  localise(fresh);
+  each("[id][data-version]", (row) => {
+    const kept = before.get(row.id);
+    if (kept && kept.dataset.version === row.dataset.version) row.replaceWith(kept);
+    else if (before.size) row.classList.add("fresh");
+  }, fresh);
   place.replaceChildren(...fresh.childNodes);
-  if (before.size) {
-    each("[id][data-version]", (row) => {
-      if (before.get(row.id) !== row.dataset.version) row.classList.add("fresh");
-    }, place);
-  }
-  localise(place);
-  if (focused) document.getElementById(focused)?.focus();
+  Object.assign(place.dataset, fresh.dataset);
+  countDown();
+  if (focused) document.getElementById(focused)?.focus({ preventScroll: true });
+}
+
+function isBusy(place) {
+  const chosen = getSelection();
+  return document.hidden || !chosen.isCollapsed && place.contains(chosen.anchorNode);
+}
+
+// Says whether the page is up to date: <p data-live-note="id of the live part">.
+function tellLive(place, text, isLive) {
+  each(`[data-live-note="${place.id}"]`, (note) => {
+    note.hidden = false;
+    note.classList.toggle("lost", !isLive);
+    if (note.textContent !== text) note.textContent = text;
+  });
 }
 
 async function refresh(place) {
-  if (document.hidden || place.contains(getSelection().anchorNode) && !getSelection().isCollapsed) return;
-  const answer = await fetch(location.href, { headers: { "X-Fragment": place.id }, redirect: "manual" });
-  if (!answer.ok) return;
-  const text = await answer.text();
-  if (text === place.lastText) return;
-  place.lastText = text;
-  const page = new DOMParser().parseFromString(text, "text/html");
-  const fresh = page.getElementById(place.id);
-  if (fresh) morph(place, fresh);
+  const headers = { "X-Fragment": place.id, "If-None-Match": `"${place.dataset.etag}"` };
+  const answer = await fetch(place.dataset.from || location.href, { headers, redirect: "manual", cache: "no-store" });
+  if (answer.type === "opaqueredirect") return tellLive(place, "You are signed out: reload to sign in", false);
+  if (!answer.ok && answer.status !== 304) return tellLive(place, "Not up to date: the server cannot answer", false);
+  tellLive(place, "Live", true);
+  if (answer.status === 304) return;
+  const fresh = new DOMParser().parseFromString(await answer.text(), "text/html").getElementById(place.id);
+  if (fresh && !isBusy(place)) morph(place, fresh);
 }
 
 function keepLive(place) {
-  const seconds = Number(place.dataset.live) || 2;
+  const wait = () => setTimeout(turn, (Number(place.dataset.live) || 2) * 1000);
   const turn = async () => {
-    try { await refresh(place); } catch { /* the network is away; the next turn will see */ }
-    setTimeout(turn, seconds * 1000);
+    try { if (!isBusy(place)) await refresh(place); }
+    catch { tellLive(place, "Not up to date: no connection", false); }
+    wait();
   };
-  setTimeout(turn, seconds * 1000);
+  tellLive(place, "Live", true);
+  wait();
 }
+
+// --- filters -------------------------------------------------------------------------------------------------------
+
+// <form data-tidy>: fields that say nothing are left out of the address.
+document.addEventListener("formdata", (event) => {
+  if (!event.target.hasAttribute("data-tidy")) return;
+  for (const [name, value] of [...event.formData]) if (value === "") event.formData.delete(name);
+});
+
+// <input data-chooses="id of a radio button">: to type here is to choose that.
+document.addEventListener("input", (event) => {
+  const choice = document.getElementById(event.target.dataset?.chooses || "");
+  if (choice) choice.checked = true;
+});
 
 // --- the provider form ---------------------------------------------------------------------------------------------
 
