@@ -5,7 +5,7 @@ Each call moves a bounded number of rows. What is left over is met again: by the
 
 from typing import Any
 
-from sqlalchemy import ColumnElement, Select, and_, null, select, update
+from sqlalchemy import ColumnElement, Select, and_, func, null, select, update
 
 from billhook.delivery.store import IS_HELD, State, deliveries
 from billhook.groups.model import ProviderState
@@ -14,6 +14,8 @@ from billhook.storage.clock import now_ms
 from billhook.storage.database import Transaction
 
 STEP = 1000  # rows of one statement: a few milliseconds of work
+MOST_COUNTED = 10_000  # a number for people, who need no more than that there are very many
+QUEUED = (State.PENDING, State.HELD)
 HELD_MS = 7 * 24 * 3600 * 1000
 HELD_TOO_LONG = "held_too_long"
 
@@ -40,6 +42,13 @@ async def cancel(tx: Transaction, provider_id: str) -> int:
     """For good, since the provider is deleted. One that is under way just now may still arrive."""
     queued = await _move(tx, _of_provider(provider_id, State.PENDING), CANCEL)
     return queued + await _move(tx, _of_provider(provider_id, State.HELD), CANCEL)
+
+
+async def count_queued(tx: Transaction, *, group_id: str | None = None, provider_id: str | None = None) -> int:
+    """What would be cancelled if they were deleted; of more than MOST_COUNTED, one more than that is told."""
+    of, id = (deliveries.c.provider_id, provider_id) if group_id is None else (deliveries.c.group_id, group_id)
+    walk = select(deliveries.c.id).where(of == id, deliveries.c.state.in_(QUEUED)).limit(MOST_COUNTED + 1).subquery()
+    return int((await tx.execute(select(func.count()).select_from(walk))).scalar_one())
 
 
 async def reconcile(tx: Transaction) -> int:

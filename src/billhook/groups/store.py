@@ -153,6 +153,19 @@ async def list_providers(
     return rows
 
 
+async def list_members(tx: Transaction, group_ids: Sequence[str], *, most: int) -> dict[str, Sequence[Row[Any]]]:
+    """Of each group its newest providers, `most` of them, each row with `total`: how many the group has."""
+    place = func.row_number().over(partition_by=providers.c.group_id, order_by=providers.c.id.desc()).label("place")
+    total = func.count().over(partition_by=providers.c.group_id).label("total")
+    is_theirs = (providers.c.group_id.in_(group_ids), providers.c.deleted_at.is_(None))
+    ranked = select(providers.c.id, place, total).where(*is_theirs).subquery()
+    query = select(providers, ranked.c.total).join(ranked, ranked.c.id == providers.c.id)
+    members: dict[str, list[Row[Any]]] = {group_id: [] for group_id in group_ids}
+    for row in await tx.execute(query.where(ranked.c.place <= most).order_by(providers.c.id.desc())):
+        members[row.group_id].append(row)
+    return dict(members)
+
+
 async def count_providers(tx: Transaction, group_id: str) -> int:
     query = (
         select(func.count())

@@ -146,7 +146,16 @@ function addRow(button) {
   const list = document.getElementById(button.dataset.add);
   const row = document.getElementById(button.dataset.template).content.cloneNode(true);
   list.append(row);
+  number(list);
   list.lastElementChild.querySelector("input").focus();
+}
+
+// Inputs are known by the place of their row, as the server knows them: <div data-rows="request_headers">.
+function number(list) {
+  list.querySelectorAll("[data-row]").forEach((row, place) => each("[data-part]", (input) => {
+    input.id = `${list.dataset.rows}[${place}].${input.dataset.part}`;
+    input.setAttribute("aria-describedby", `${input.id}-mistake`);
+  }, row));
 }
 
 document.addEventListener("click", (event) => {
@@ -155,10 +164,18 @@ document.addEventListener("click", (event) => {
   if (add) { event.preventDefault(); addRow(add); }
   if (remove) {
     event.preventDefault();
+    const list = remove.closest("[data-rows]");
     const form = remove.form;
     remove.closest("[data-row]").remove();
+    number(list);
+    form.querySelector(`[data-add="${list.id}"]`).focus();
     form.dispatchEvent(new Event("input", { bubbles: true }));
   }
+});
+
+// Dots stand for a value that is stored: whoever comes to change it replaces all of them.
+document.addEventListener("focusin", (event) => {
+  if (event.target.matches("[data-part]") && event.target.value === "••••") event.target.select();
 });
 
 // <form data-preview="address" data-preview-into="id">: what the form says now, as the server would send it.
@@ -167,13 +184,29 @@ function keepPreview(form) {
   const show = async () => {
     const mine = ++latest;
     const answer = await fetch(form.dataset.preview, { method: "POST", body: new URLSearchParams(new FormData(form)) });
-    if (!answer.ok || mine !== latest) return;
+    if (!answer.ok || answer.redirected || mine !== latest) return;
     const page = new DOMParser().parseFromString(await answer.text(), "text/html");
     document.getElementById(form.dataset.previewInto).replaceChildren(...page.body.childNodes);
   };
   const soon = () => { clearTimeout(timer); timer = setTimeout(() => show().catch(() => {}), 150); };
   form.addEventListener("input", soon);
   form.addEventListener("change", soon);
+}
+
+// What the server found wrong stands beside its field, and nothing that is being typed meanwhile is touched.
+function showMistakes(form, page) {
+  each(".mistake", (old) => old.remove(), form);
+  each(".wrong", (field) => field.classList.remove("wrong"), form);
+  each("[aria-invalid]", (input) => input.removeAttribute("aria-invalid"), form);
+  each(".mistake[id]", (mistake) => {
+    const name = mistake.id.replace(/-mistake$/, "");
+    const input = document.getElementById(name);
+    const field = input?.closest(".field") || form.querySelector(`[name="${name}"], [data-rows="${name}"]`)?.closest("fieldset");
+    if (!field) return;
+    input?.setAttribute("aria-invalid", "true");
+    field.classList.add("wrong");
+    field.append(mistake);
+  }, page);
 }
 
 // <button data-into="id" formaction="…">: the answer is shown in place, and the form stays as it is.
@@ -189,9 +222,11 @@ document.addEventListener("submit", async (event) => {
     const answer = await fetch(button.formAction, {
       method: "POST", body: new URLSearchParams(new FormData(event.target)), headers: { "X-Fragment": place.id },
     });
+    if (answer.redirected) { location.reload(); return; } // the session has ended
     const page = new DOMParser().parseFromString(await answer.text(), "text/html");
     const fresh = page.getElementById(place.id);
-    place.replaceChildren(...(fresh || page.body).childNodes);
+    place.replaceChildren(...(fresh || page.getElementById("content")).childNodes);
+    showMistakes(event.target, page);
     localise(place);
     place.scrollIntoView({ block: "nearest" });
   } catch {
