@@ -69,6 +69,8 @@ class Ready:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
+    """Of one page of providers; moments are of those only."""
+
     leased: list[Leased]
     unsettled: list[Ready]  # something waits for them although they take nothing: it must be held or cancelled
     next_provider: str  # where the next claim goes on; empty: at the beginning

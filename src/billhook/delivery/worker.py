@@ -16,6 +16,7 @@ from billhook.delivery.fairness import Limits
 from billhook.delivery.health import Window
 from billhook.delivery.outcomes import Outcome, record
 from billhook.delivery.queue import Claim, Leased
+from billhook.delivery.walk import Walk
 from billhook.errors import BillhookError
 from billhook.outbound.client import Budget
 from billhook.storage.commits import GroupCommit
@@ -50,7 +51,7 @@ class Worker:
         self.recording: GroupCommit[Outcome, bool] = GroupCommit(self._record_all)
         self.stopping = asyncio.Event()
         self.poll_seconds = POLL_SECONDS if hub.db.is_sqlite else LISTENING_POLL_SECONDS
-        self._after = ""
+        self._walk = Walk()
         hub.metrics.in_flight.set_function(lambda: len(self.flights))
 
     async def run(self) -> None:
@@ -67,23 +68,33 @@ class Worker:
             await self.hub.bell.wait(rest)
 
     async def _round(self) -> float:
-        """Claim what may be attempted and begin it. How long to rest if nobody rings."""
-        free = self.limits.per_process - len(self.flights)
-        if free <= 0:
-            return self.poll_seconds
+        """Walk through all that waits, and begin what may be attempted. How long to rest if nobody rings."""
+        self._walk.resume()
+        while not self.stopping.is_set():
+            free = self.limits.per_process - len(self.flights)
+            if free <= 0:
+                return self.poll_seconds
+            claim = await self._claim(free)
+            self._walk.go_on(claim, time.monotonic())
+            self._begin(claim)
+            if not claim.next_provider:
+                return self._end_walk()
+        return 0.0
+
+    async def _claim(self, free: int) -> Claim:
         async with self.hub.db.transaction() as tx:
-            claim = await queue.claim(tx, self.hub.directory, after=self._after, free=free, limits=self.limits)
+            claim = await queue.claim(tx, self.hub.directory, after=self._walk.after, free=free, limits=self.limits)
             for provider in claim.unsettled:
                 await holding.settle(tx, provider.id, is_deleted=provider.is_deleted)
-        self._after = claim.next_provider
-        self._begin(claim)
-        if claim.next_provider or claim.unsettled:
-            return 0.0
-        return min(self.poll_seconds, claim.wake_ms / 1000)
+        return claim
+
+    def _end_walk(self) -> float:
+        ended, self._walk = self._walk, Walk()
+        self.hub.metrics.oldest_due.set(ended.oldest_ms / 1000)
+        return min(self.poll_seconds, max(ended.wake_at - time.monotonic(), 0.0))
 
     def _begin(self, claim: Claim) -> None:
         claimed_at = time.monotonic()
-        self.hub.metrics.oldest_due.set(claim.oldest_ms / 1000)
         for leased in claim.leased:
             self.hub.metrics.lag.observe((leased.claimed_ms - leased.due_ms) / 1000)
             self.flights[leased.id, leased.lease] = Flight(
