@@ -1,5 +1,7 @@
 """The pages of the console and who may see them, on one screen; errors become pages here, in the same dress."""
 
+from functools import partial
+
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -92,7 +94,8 @@ ROUTES: list[BaseRoute] = [*ENTRY, *PEOPLE, *DELIVERIES, *API_KEYS]
 
 async def on_known_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, BillhookError)
-    response = page_response(request, "error.html", status=error.status, status_code=error.status, error=error)
+    render = request.state.visit.render if hasattr(request.state, "visit") else partial(page_response, request)
+    response = render("error.html", status=error.status, status_code=error.status, error=error)
     if retry_after := error.headers.get("Retry-After"):
         response.headers["Retry-After"] = retry_after
     return response

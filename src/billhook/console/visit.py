@@ -118,6 +118,7 @@ def _signed_in(handler: Callable[[SignedIn], Awaitable[Response]], *, may: Calla
         form = await _form_of(request, console, token)
         session, user = found
         visit = SignedIn(request, console, token, form, user=user, session=session)
+        request.state.visit = visit  # an error is then told in their dress
         if not may(visit):
             raise Forbidden(NOT_ALLOWED)
         return await handler(visit)

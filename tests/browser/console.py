@@ -1,0 +1,41 @@
+"""What a person does in the console, in their words."""
+
+from dataclasses import dataclass
+
+from playwright.sync_api import Page, expect
+
+from tests.scenarios.processes import Server
+
+EMAIL = "ada@example.com"
+PASSWORD = "correct horse battery"
+
+
+@dataclass(frozen=True)
+class Console:
+    page: Page
+    server: Server
+
+    def address(self, path: str) -> str:
+        return f"http://127.0.0.1:{self.server.port}/console{path}"
+
+    def open(self, path: str = "/") -> None:
+        self.page.goto(self.address(path))
+
+    def sign_in(self, email: str = EMAIL, password: str = PASSWORD) -> None:
+        self.open("/sign-in")
+        self.page.get_by_label("Email").fill(email)
+        self.page.get_by_label("Password").fill(password)
+        self.page.get_by_role("button", name="Sign in").click()
+
+    def go_to_settings(self, tab: str) -> None:
+        """User profile, then Settings, then the tab: as the seed has it."""
+        self.page.get_by_label("User profile").click()
+        self.page.locator(".profile").get_by_role("link", name="Settings").click()
+        self.page.get_by_role("navigation", name="Settings").get_by_role("link", name=tab).click()
+
+    def press(self, name: str) -> None:
+        self.page.get_by_role("button", name=name, exact=True).click()
+
+    def says(self, text: str) -> None:
+        """Waits for it."""
+        expect(self.page.get_by_text(text).first).to_be_visible()
