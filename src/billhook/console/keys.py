@@ -32,17 +32,16 @@ GRACES = {
     "7d": ("In 7 days", "both secrets work for a week; for what is seldom started or rolled out slowly."),
 }
 
-# How a token request ended: in short, and what to do about it.
-OUTCOMES = {
-    "issued": ("token issued", ""),
+# Why a token request was refused: in short, and what to do about it.
+REFUSALS = {
     Refused.SECRET: (
         "wrong secret",
         "The client id was right, the secret was not. Compare its last four characters with those above. "
-        "If it is lost, rotate; if you do not know the address, somebody is guessing.",
+        "If it is lost, rotate. If you do not know the address, somebody is guessing.",
     ),
     Refused.ENDED: (
         "ended secret",
-        "The secret was right once: it has been rotated away or ended. Put the new one where this request came from.",
+        "The secret was right once: it has been rotated away or ended. Put the new one where the request came from.",
     ),
     Refused.REVOKED: (
         "key revoked",
@@ -50,8 +49,8 @@ OUTCOMES = {
     ),
     Refused.ADDRESS: (
         "address not allowed",
-        "The secret was right, the address is in none of the allowed networks. If it is one of yours, add its network; "
-        "if not, rotate: somebody else has the secret.",
+        "The secret was right, but the address is in none of the allowed networks. If it is one of yours, add its "
+        "network. If not, rotate at once: somebody else has the secret.",
     ),
 }
 
@@ -181,6 +180,7 @@ async def _key(visit: SignedIn, error: BillhookError | None = None, *, typed: Ty
         client = await manage.get(tx, _client_id(visit), author=visit.author)
         requests = await recent_requests(tx, client.id, limit=MOST_REQUESTS)
     live = [secret for secret in client.secrets if secret.is_live(visit.now)]
+    outcomes = {each.outcome for each in requests}
     return visit.render(
         "keys_one.html",
         status=error.status if error else 200,
@@ -189,7 +189,7 @@ async def _key(visit: SignedIn, error: BillhookError | None = None, *, typed: Ty
         live=live,
         is_ending=all(secret.ends_at for secret in live),
         requests=requests,
-        outcomes=OUTCOMES,
+        refusals={reason: words for reason, words in REFUSALS.items() if reason in outcomes},
         curl=_curl(visit, client.id, "…"),
         is_changing=typed is not None,
         typed=typed or Typed.of_client(client),
