@@ -8,7 +8,19 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
 
-from billhook.console import deliveries, delivery, entry, keys, people, profile, recovery
+from billhook.console import (
+    deliveries,
+    delivery,
+    entry,
+    groups,
+    keys,
+    people,
+    profile,
+    provider_form,
+    providers,
+    recovery,
+    sending,
+)
 from billhook.console.context import HOME, Console, console_of
 from billhook.console.pages import page_response, static
 from billhook.console.visit import Endpoint, admin, anyone, viewer
@@ -89,7 +101,40 @@ DELIVERIES = [
     post("/deliveries/{delivery_id}/redeliver", admin(delivery.redeliver)),
 ]
 
-ROUTES: list[BaseRoute] = [*ENTRY, *PEOPLE, *DELIVERIES, *API_KEYS]
+NOTIFICATIONS = "/settings/notifications"
+GROUP = NOTIFICATIONS + "/groups/{group_id}"
+PROVIDER = GROUP + "/providers/{provider_id}"
+
+GROUPS = [
+    get(NOTIFICATIONS, viewer(groups.show_groups)),
+    post(NOTIFICATIONS + "/groups", admin(groups.create_group)),
+    get(GROUP, viewer(groups.show_group)),
+    post(GROUP + "/rename", admin(groups.rename_group)),
+    get(GROUP + "/delete", admin(groups.ask_to_delete_group)),
+    post(GROUP + "/delete", admin(groups.delete_group)),
+    get(GROUP + "/send", admin(sending.show_form)),
+    post(GROUP + "/send", admin(sending.send)),
+    post(GROUP + "/send/preview", admin(sending.show_preview)),
+]
+
+PROVIDERS = [
+    get(GROUP + "/providers/new", admin(provider_form.show_new)),
+    post(GROUP + "/providers/new", admin(provider_form.create)),
+    post(GROUP + "/providers/preview", admin(provider_form.show_preview)),
+    post(GROUP + "/providers/test", admin(provider_form.try_out)),
+    get(PROVIDER, viewer(providers.show_provider)),
+    get(PROVIDER + "/edit", admin(provider_form.show_edit)),
+    post(PROVIDER + "/edit", admin(provider_form.save)),
+    post(PROVIDER + "/test", admin(providers.try_saved)),
+    post(PROVIDER + "/pause", admin(providers.pause)),
+    post(PROVIDER + "/resume", admin(providers.resume)),
+    post(PROVIDER + "/signing-secret", admin(providers.show_secret)),
+    post(PROVIDER + "/rotate-signing-secret", admin(providers.rotate_signing_secret)),
+    get(PROVIDER + "/delete", admin(providers.ask_to_delete)),
+    post(PROVIDER + "/delete", admin(providers.delete)),
+]
+
+ROUTES: list[BaseRoute] = [*ENTRY, *PEOPLE, *GROUPS, *PROVIDERS, *DELIVERIES, *API_KEYS]
 
 
 async def on_known_error(request: Request, error: Exception) -> Response:
