@@ -210,7 +210,7 @@ async def test_an_id_that_cannot_be_one_is_absent(http: httpx.AsyncClient, heade
     assert [(answer.status_code, answer.json()["code"]) for answer in answers] == [(404, "client/not-found")] * 4
 
 
-@pytest.mark.parametrize("cursor", ["%00", "x", "%F0%9F%94%91"])
+@pytest.mark.parametrize("cursor", ["%00", "x", "%F0%9F%94%91", "grp_" + "0" * 26])
 async def test_a_cursor_that_cannot_be_one_is_named(http: httpx.AsyncClient, headers: Headers, cursor: str) -> None:
     answer = await http.get(f"/api/v1/clients?cursor={cursor}", headers=headers)
     assert answer.status_code == 400

@@ -152,6 +152,7 @@ async def test_lists_are_filtered_by_group_provider_notification_state_and_time(
     [
         ({"group_id": "nonsense"}, "group_id"),
         ({"cursor": "nonsense"}, "cursor"),
+        ({"cursor": "prv_" + "0" * 26}, "cursor"),
         ({"since": "2026-01-01T00:00:00"}, "since"),
         ({"until": "yesterday"}, "until"),
         ({"limit": "0"}, "limit"),

@@ -299,7 +299,10 @@ async def test_lists_go_on_where_the_page_before_ended(http: httpx.AsyncClient, 
         assert (len(seen), seen) == (5, sorted(set(seen), reverse=True))
 
 
-@pytest.mark.parametrize("query", ["limit=0", "limit=101", "limit=x", "cursor=x", "cursor=%00"])
+OF_ANOTHER_KIND = "cursor=dlv_" + "0" * 26
+
+
+@pytest.mark.parametrize("query", ["limit=0", "limit=101", "limit=x", "cursor=x", "cursor=%00", OF_ANOTHER_KIND])
 @on_one_engine
 async def test_a_query_that_cannot_be_is_named(http: httpx.AsyncClient, headers: Headers, query: str) -> None:
     for path in (GROUPS, await make_group(http, headers)):

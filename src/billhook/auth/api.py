@@ -3,7 +3,7 @@
 from datetime import UTC, datetime
 from typing import Annotated
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter
 from starlette.requests import Request
 
 from billhook.auth import manage, model, store
@@ -12,9 +12,8 @@ from billhook.auth.bodies import ClientChanges, NewClient, Rotation
 from billhook.auth.context import auth_of
 from billhook.auth.manage import ClientSpec
 from billhook.auth.views import ClientView, ListEnvelope, Me, NewClientView, client_view, new_client_view
-from billhook.errors import InvalidParameters
-from billhook.storage.ids import is_id
-from billhook.web.documents import Envelope, Meta, errors
+from billhook.web.documents import Envelope, errors
+from billhook.web.paging import Cursor, Limit, meta_of, valid_cursor
 from billhook.web.routes import BoundedRoute
 
 router = APIRouter(tags=["clients"], route_class=BoundedRoute)
@@ -30,21 +29,11 @@ async def me(caller: Anyone) -> Envelope[Me]:
 
 
 @router.get("/clients", summary="List the clients, the newest first", responses=errors(400, 401, 403))
-async def list_clients(
-    request: Request,
-    caller: Reader,
-    limit: Annotated[int, Query(ge=1, le=100)] = 50,
-    cursor: Annotated[str | None, Query(max_length=64, description="`next_cursor` of the page before.")] = None,
-) -> ListEnvelope:
-    if cursor is not None and not is_id(cursor):
-        raise InvalidParameters.of("cursor", "must be the next_cursor of the page before")
+async def list_clients(request: Request, caller: Reader, limit: Limit = 50, cursor: Cursor = None) -> ListEnvelope:
+    after = valid_cursor(cursor, "cli")
     async with auth_of(request).db.reading() as tx:
-        found = await store.list_clients(tx, caller.organization_id, after=cursor, limit=limit + 1)
-    page = found[:limit]
-    return ListEnvelope(
-        data=[client_view(client) for client in page],
-        meta=Meta(next_cursor=page[-1].id if len(found) > limit else None),
-    )
+        found = await store.list_clients(tx, caller.organization_id, after=after, limit=limit + 1)
+    return ListEnvelope(data=[client_view(client) for client in found[:limit]], meta=meta_of(found, limit))
 
 
 @router.post("/clients", summary="Register a client", status_code=201, responses=errors(400, 401, 403, 413))

@@ -32,7 +32,8 @@ from billhook.delivery.views import (
 from billhook.errors import InvalidParameters
 from billhook.storage.ids import is_id
 from billhook.storage.notices import announce
-from billhook.web.documents import Envelope, Meta, errors
+from billhook.web.documents import Envelope, errors
+from billhook.web.paging import Cursor, Limit, meta_of, valid_cursor
 from billhook.web.routes import BoundedRoute, read_as
 
 router = APIRouter(tags=["notifications"], route_class=BoundedRoute)
@@ -43,8 +44,6 @@ SEND_PATH = "/groups/{group_id}/notifications"
 
 Reader = Annotated[Caller, requires("notifications:read")]
 Sender = Annotated[Caller, requires(SEND)]
-Limit = Annotated[int, Query(ge=1, le=100)]
-Cursor = Annotated[str | None, Query(max_length=64, description="`next_cursor` of the page before.")]
 OnlyId = Annotated[str | None, Query(max_length=64, description="Only of this one.")]
 Since = Annotated[AwareDatetime | None, Query(description="Created at this moment or later.")]
 Until = Annotated[AwareDatetime | None, Query(description="Created before this moment.")]
@@ -94,13 +93,13 @@ async def list_notifications(
         group_id=_only(group_id, "group_id"),
         since_ms=_ms(since),
         until_ms=_ms(until),
-        after=_only(cursor, "cursor"),
+        after=valid_cursor(cursor, "ntf"),
         limit=limit + 1,
     )
     async with hub_of(request).db.reading() as tx:
         found = await reads.list_notifications(tx, wanted)
     page = [NotificationView(**notification_fields(row)) for row in found[:limit]]
-    return NotificationList(data=page, meta=Meta(next_cursor=page[-1].id if len(found) > limit else None))
+    return NotificationList(data=page, meta=meta_of(found, limit))
 
 
 @router.get("/notifications/{notification_id}", summary="One notification", responses=errors(400, 401, 403, 404))
@@ -134,13 +133,12 @@ async def list_deliveries(
         state=state,
         since_ms=_ms(since),
         until_ms=_ms(until),
-        after=_only(cursor, "cursor"),
+        after=valid_cursor(cursor, "dlv"),
         limit=limit + 1,
     )
     async with hub_of(request).db.reading() as tx:
         found = await reads.list_deliveries(tx, wanted)
-    page = [delivery_view(row) for row in found[:limit]]
-    return DeliveryList(data=page, meta=Meta(next_cursor=page[-1].id if len(found) > limit else None))
+    return DeliveryList(data=[delivery_view(row) for row in found[:limit]], meta=meta_of(found, limit))
 
 
 @router.get("/deliveries/{delivery_id}", summary="One delivery with its attempts", responses=errors(400, 401, 403, 404))
@@ -171,9 +169,7 @@ async def redeliver(request: Request, caller: Sender, delivery_id: str) -> Envel
 
 def _only(id: str | None, field: str) -> str | None:
     if id is not None and not is_id(id):
-        raise InvalidParameters.of(
-            field, "must be the next_cursor of the page before" if field == "cursor" else "no id"
-        )
+        raise InvalidParameters.of(field, "no id")
     return id
 
 

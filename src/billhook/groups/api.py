@@ -3,12 +3,11 @@
 from datetime import UTC, datetime
 from typing import Annotated
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter
 from starlette.requests import Request
 
 from billhook.auth.authenticate import Caller, requires
 from billhook.auth.context import auth_of
-from billhook.errors import InvalidParameters
 from billhook.groups import manage, store
 from billhook.groups.bodies import AnyNewProvider, AnyProviderChanges, GroupChanges, NewGroup
 from billhook.groups.views import (
@@ -21,26 +20,22 @@ from billhook.groups.views import (
     new_provider_view,
     provider_view,
 )
-from billhook.storage.ids import is_id
-from billhook.web.documents import Envelope, Meta, errors
+from billhook.web.documents import Envelope, errors
+from billhook.web.paging import Cursor, Limit, meta_of, valid_cursor
 from billhook.web.routes import BoundedRoute
 
 router = APIRouter(tags=["groups"], route_class=BoundedRoute)
 
 Reader = Annotated[Caller, requires("groups:read")]
 Writer = Annotated[Caller, requires("groups:write")]
-Limit = Annotated[int, Query(ge=1, le=100)]
-Cursor = Annotated[str | None, Query(max_length=64, description="`next_cursor` of the page before.")]
 
 
 @router.get("/groups", summary="List the groups, the newest first", responses=errors(400, 401, 403))
 async def list_groups(request: Request, caller: Reader, limit: Limit = 50, cursor: Cursor = None) -> GroupList:
-    _must_be_cursor(cursor)
+    after = valid_cursor(cursor, "grp")
     async with auth_of(request).db.reading() as tx:
-        found = await store.list_groups(tx, caller.organization_id, after=cursor, limit=limit + 1)
-    page = found[:limit]
-    after = page[-1].id if len(found) > limit else None
-    return GroupList(data=[group_view(group) for group in page], meta=Meta(next_cursor=after))
+        found = await store.list_groups(tx, caller.organization_id, after=after, limit=limit + 1)
+    return GroupList(data=[group_view(group) for group in found[:limit]], meta=meta_of(found, limit))
 
 
 @router.post("/groups", summary="Create a group", status_code=201, responses=errors(400, 401, 403, 409, 413))
@@ -81,13 +76,10 @@ async def change_group(request: Request, caller: Writer, group_id: str, body: Gr
 async def list_providers(
     request: Request, caller: Reader, group_id: str, limit: Limit = 50, cursor: Cursor = None
 ) -> ProviderList:
-    _must_be_cursor(cursor)
-    auth, author = auth_of(request), caller.author
+    auth, author, after = auth_of(request), caller.author, valid_cursor(cursor, "prv")
     async with auth.db.reading() as tx:
-        found = await manage.list_providers(tx, auth.vault, group_id, author=author, after=cursor, limit=limit + 1)
-    page = found[:limit]
-    after = page[-1].id if len(found) > limit else None
-    return ProviderList(data=[provider_view(provider) for provider in page], meta=Meta(next_cursor=after))
+        found = await manage.list_providers(tx, auth.vault, group_id, author=author, after=after, limit=limit + 1)
+    return ProviderList(data=[provider_view(provider) for provider in found[:limit]], meta=meta_of(found, limit))
 
 
 @router.post(
@@ -147,8 +139,3 @@ async def rotate_signing_secret(
             tx, auth.vault, group_id, provider_id, author=caller.author, now=datetime.now(UTC)
         )
     return Envelope(data=new_provider_view(*rotated))
-
-
-def _must_be_cursor(cursor: str | None) -> None:
-    if cursor is not None and not is_id(cursor):
-        raise InvalidParameters.of("cursor", "must be the next_cursor of the page before")
