@@ -1,79 +1,36 @@
 """The pages of API keys: whatever the API can do with a client, a person can do here."""
 
 import html
-import json
 import re
-from typing import Any
 
 import httpx
 import pytest
 
 from billhook.accounts.audit import read_trail
 from billhook.accounts.installation import Installation
-from billhook.auth import manage
 from billhook.auth.context import Auth
 from billhook.auth.credentials import Refused
-from billhook.auth.model import GRACES, Client, ClientState, spell_lifespan
+from billhook.auth.model import GRACES, ClientState, spell_lifespan
 from billhook.console import keys
+from tests.console.key_pages import (
+    GOOD,
+    HOSTILE,
+    KEYS,
+    NEW,
+    copied,
+    credentials,
+    make,
+    mistakes,
+    names,
+    page_of,
+    stored,
+    text_of,
+    works,
+)
 from tests.console.support import submit
-from tests.support import OPERATOR, Registered, another_organization, on_one_engine, register
+from tests.support import another_organization, on_one_engine, register
 
-KEYS = "/console/settings/api-keys"
-NEW = f"{KEYS}/new"
-HOSTILE = "<script>alert(1)</script>\"'&{{ 7*7 }}"
 ACTIONS = ["change", "rotate", "revoke", "revoke-tokens", "secrets/0123456789/revoke"]
-
-GOOD: dict[str, Any] = {
-    "name": "nightly report",
-    "description": "Ask Ada.\nIts secret is in the vault.",
-    "scope": ["groups:read", "notifications:send"],
-    "lifespan": "30",
-    "unit": "m",
-    "networks": "127.0.0.0/8\n2001:db8::/32",
-}
-
-
-def page_of(key: Registered | Client) -> str:
-    return f"{KEYS}/{key.client.id if isinstance(key, Registered) else key.id}"
-
-
-def copied(page: httpx.Response, field: str) -> str:
-    """What the button beside that field would copy."""
-    found = re.search(rf'id="{field}"[^>]*value="([^"]*)"', page.text)
-    assert found is not None, f"no {field} on the page"
-    return html.unescape(found[1])
-
-
-def credentials(page: httpx.Response) -> dict[str, str]:
-    return {"client_id": copied(page, "client-id"), "client_secret": copied(page, "client-secret")}
-
-
-def mistakes(page: httpx.Response) -> dict[str, str]:
-    """By the field that each stands beside."""
-    found = re.findall(r'class="mistake" id="(\w+)-mistake">([^<]*)<', page.text)
-    return {field: html.unescape(message) for field, message in found}
-
-
-def names(page: httpx.Response) -> list[str]:
-    return [html.unescape(name) for name in re.findall(r'<td class="name"><a [^>]*>([^<]*)</a>', page.text)]
-
-
-def text_of(page: httpx.Response) -> str:
-    """As one reads it: no tags, no breaks."""
-    return " ".join(html.unescape(re.sub(r"<[^>]*>", " ", page.text)).split())
-
-
-async def works(http: httpx.AsyncClient, given: dict[str, str]) -> bool:
-    return (await http.post("/auth", json=given)).status_code == 201
-
-
-async def make(browser: httpx.AsyncClient, **fields: Any) -> httpx.Response:
-    return await submit(browser, NEW, NEW, **GOOD | fields)
-
-
-async def stored(installation: Installation, key: str) -> Client:
-    async with installation.db.reading() as tx:
-        return await manage.get(tx, key, author=OPERATOR)
 
 
 # The list
@@ -127,96 +84,6 @@ async def test_a_search_that_finds_nothing_says_so_and_leads_back(browser: httpx
 )
 async def test_no_search_breaks_the_list(browser: httpx.AsyncClient, query: str) -> None:
     assert (await browser.get(f"{KEYS}?{query}")).status_code == 200
-
-
-# Creating
-
-
-async def test_a_new_key_is_what_was_typed_and_works_at_once(
-    browser: httpx.AsyncClient, http: httpx.AsyncClient, installation: Installation
-) -> None:
-    page = await make(browser)
-    assert page.status_code == 200
-    assert await works(http, credentials(page))
-    key = await stored(installation, copied(page, "client-id"))
-    assert (key.name, key.description) == (GOOD["name"], GOOD["description"])
-    assert key.scopes == ("groups:read", "notifications:send")
-    assert spell_lifespan(key.lifespan) == "30m"
-    assert [str(network) for network in key.networks] == ["127.0.0.0/8", "2001:db8::/32"]
-
-
-async def test_a_secret_is_shown_once_with_a_command_to_try_it_and_is_on_no_later_page(
-    browser: httpx.AsyncClient, installation: Installation
-) -> None:
-    page = await make(browser)
-    given = credentials(page)
-    body = json.dumps(given, separators=(",", ":"))
-    curl = f"curl -X POST http://billhook.test/auth -H 'Content-Type: application/json' -d '{body}'"
-    assert curl in html.unescape(page.text)
-    assert "It is shown this once" in page.text
-    assert page.headers["cache-control"] == "no-store"
-    assert given["client_secret"] not in str(page.url)
-    for later in (KEYS, f"{KEYS}/{given['client_id']}"):
-        shown = await browser.get(later)
-        assert shown.status_code == 200
-        assert given["client_secret"] not in shown.text
-    assert given["client_secret"] not in repr(await stored(installation, given["client_id"]))
-
-
-@on_one_engine
-async def test_an_empty_form_offers_one_hour(browser: httpx.AsyncClient) -> None:
-    page = (await browser.get(NEW)).text
-    assert re.search(r'name="lifespan" value="1"', page)
-    assert '<option value="h" selected>hours</option>' in page
-    assert page.count('name="scope"') == 6
-    assert " checked" not in page
-
-
-BAD: list[tuple[dict[str, Any], dict[str, str]]] = [
-    ({"name": ""}, {"name": "must have 1 to 100 characters"}),
-    ({"name": "   "}, {"name": "must have 1 to 100 characters"}),
-    ({"name": "x" * 101}, {"name": "must have 1 to 100 characters"}),
-    ({"name": "a\x07b"}, {"name": "must not have control characters"}),
-    ({"description": "x" * 1001}, {"description": "must have 0 to 1000 characters"}),
-    ({"scope": []}, {"scope": "tick at least one"}),
-    ({"scope": ["groups:read", "everything"]}, {"scope": "unknown: everything"}),
-    ({"lifespan": "56"}, {"lifespan": "1 to 55 minutes"}),
-    ({"lifespan": "0"}, {"lifespan": "1 to 55 minutes"}),
-    ({"lifespan": "-1"}, {"lifespan": "1 to 55 minutes"}),
-    ({"lifespan": "1.5", "unit": "h"}, {"lifespan": "1 to 24 hours"}),
-    ({"lifespan": "25", "unit": "h"}, {"lifespan": "1 to 24 hours"}),
-    ({"lifespan": ""}, {"lifespan": "1 to 55 minutes"}),
-    ({"lifespan": "3600", "unit": ""}, {"lifespan": "1 to 55 minutes"}),
-    ({"lifespan": "1", "unit": "d"}, {"lifespan": "1 to 55 minutes"}),
-    ({"networks": "10.0.0.1/8"}, {"networks": "has host bits set"}),
-    ({"networks": "home"}, {"networks": "must be networks"}),
-    ({"networks": "192.0.2.1 " * 51}, {"networks": "at most 50"}),
-    (
-        {"name": "", "scope": [], "lifespan": "x", "networks": "y"},
-        {"name": "must have", "scope": "tick", "lifespan": "whole number", "networks": "must be networks"},
-    ),
-]
-
-
-@pytest.mark.parametrize(("fields", "expected"), BAD)
-@on_one_engine
-async def test_mistakes_stand_beside_their_fields_and_nothing_typed_is_lost(
-    browser: httpx.AsyncClient, fields: dict[str, Any], expected: dict[str, str]
-) -> None:
-    typed = GOOD | fields
-    page = await make(browser, **fields)
-    assert page.status_code == 400
-    found = mistakes(page)
-    assert found.keys() == expected.keys()
-    assert all(part in found[field] for field, part in expected.items())
-    shown = html.unescape(page.text)
-    assert f'name="name" type="text" value="{typed["name"]}"' in shown
-    assert f'name="lifespan" value="{typed["lifespan"]}"' in shown
-    assert f"\n{typed['description']}</textarea>" in shown
-    assert f"\n{typed['networks']}</textarea>" in shown
-    ticked = re.findall(r'name="scope" value="([^"]*)" checked', page.text)
-    assert ticked == [scope for scope in typed["scope"] if scope != "everything"]
-    assert names(await browser.get(KEYS)) == []
 
 
 # One key
