@@ -6,6 +6,7 @@ from starlette.responses import Response
 
 from billhook.console.draft import Draft
 from billhook.console.forms import Mistakes
+from billhook.console.live import is_part
 from billhook.console.places import find_group, find_provider, now_ms, provider_id, provider_path
 from billhook.console.preview import preview_of_draft
 from billhook.console.trying import try_provider
@@ -89,7 +90,7 @@ async def try_out(visit: SignedIn) -> Response:
     try:
         attempt = await try_provider(visit, _candidate(visit, desk, draft))
     except (InvalidParameters, RateLimited) as error:
-        return _again(visit, desk, draft, error)
+        return _again(visit, desk, draft, error, is_test=True)
     return _form(visit, desk, draft, attempt=attempt)
 
 
@@ -112,11 +113,11 @@ def _with_other_rows(visit: SignedIn, draft: Draft) -> Draft:
     return draft.without_row(asked.removeprefix(REMOVE)) if asked.startswith(REMOVE) else draft.with_row()
 
 
-def _again(visit: SignedIn, desk: Desk, draft: Draft, error: BillhookError) -> Response:
+def _again(visit: SignedIn, desk: Desk, draft: Draft, error: BillhookError, *, is_test: bool = False) -> Response:
+    """With what is wrong beside its field. To the script, which shows it in place, this is an answer like any other."""
     placed = draft.at_its_rows(error) if isinstance(error, InvalidParameters) else error
-    response = _form(visit, desk, draft, mistakes=Mistakes(placed), status=error.status)
-    response.headers.update(error.headers)
-    return response
+    status = 200 if is_part(visit) else error.status
+    return _form(visit, desk, draft, mistakes=Mistakes(placed), status=status, is_test=is_test)
 
 
 def _form(
@@ -126,6 +127,7 @@ def _form(
     *,
     mistakes: Mistakes = Mistakes(),  # noqa: B008 - nobody changes it
     attempt: AttemptView | None = None,
+    is_test: bool = False,
     status: int = 200,
 ) -> Response:
     return visit.render(
@@ -137,5 +139,6 @@ def _form(
         types=[desk.provider.type] if desk.provider else list(TYPES),
         preview=preview_of_draft(draft, desk.stored, now_ms=now_ms(visit)),
         attempt=attempt,
+        is_test=is_test,
         mistakes=mistakes,
     )

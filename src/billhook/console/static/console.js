@@ -225,7 +225,7 @@ document.addEventListener("submit", async (event) => {
     if (answer.redirected) { location.reload(); return; } // the session has ended
     const page = new DOMParser().parseFromString(await answer.text(), "text/html");
     const fresh = page.getElementById(place.id);
-    place.replaceChildren(...(fresh || page.getElementById("content")).childNodes);
+    place.replaceChildren(...(fresh || page.getElementById("main")).childNodes);
     showMistakes(event.target, page);
     localise(place);
     place.scrollIntoView({ block: "nearest" });
