@@ -28,12 +28,19 @@ class Entry:
     """One line of a list."""
 
     row: Row[Any]
-    next_ms: int | None
-    version: str
 
-    @classmethod
-    def of(cls, row: Row[Any]) -> "Entry":
-        return cls(row, next_ms(row), live.version_of(row))
+    @property
+    def version(self) -> str:
+        return live.version_of(self.row)
+
+    @property
+    def next_ms(self) -> int | None:
+        return next_ms(self.row)
+
+    @property
+    def lasted_ms(self) -> int | None:
+        """From sent to ended."""
+        return None if self.row.finished_ms is None else self.row.finished_ms - self.row.created_ms
 
 
 @dataclass(frozen=True)
@@ -58,7 +65,8 @@ async def show_deliveries(visit: SignedIn) -> Response:
         if live.is_unchanged(visit, version):
             return live.not_modified(version)
         around = {} if live.is_part(visit) else await _around(tx, visit, scope)
-    return live.render(visit, "deliveries", version, asked=asked, **_lines(asked, found), **around)
+    values = {"asked": asked, "mistakes": Mistakes(), **_lines(asked, found), **around}
+    return live.render(visit, "deliveries", version, **values)
 
 
 async def _scope(tx: Transaction, wanted: Filter) -> Scope:
@@ -94,7 +102,7 @@ def _consistent(scope: Scope) -> Scope:
 
 def _lines(asked: Asked, found: Sequence[Row[Any]]) -> dict[str, Any]:
     older = asked.but(cursor=found[PAGE - 1].id) if len(found) > PAGE else ""
-    return {"entries": [Entry.of(row) for row in found[:PAGE]], "older": older, "badges": BADGES}
+    return {"entries": [Entry(row) for row in found[:PAGE]], "older": older, "badges": BADGES}
 
 
 async def _around(tx: Transaction, visit: SignedIn, scope: Scope) -> dict[str, Any]:

@@ -95,17 +95,17 @@ async def _around(tx: Transaction, visit: SignedIn, seen: Seen) -> dict[str, Any
     try:
         said = await reads.get_notification(tx, seen.delivery.notification_id, visit.organization_id)
     except NotificationNotFound:
-        return {"notification": None, "request": None}
+        return {"notification": None, "outgoing": None}
     sender = await find_sender(tx, said.sender, visit.organization_id)
     return {"notification": said, "sender": sender, **_request(visit, seen, said)}
 
 
 def _request(visit: SignedIn, seen: Seen, said: Row[Any]) -> dict[str, Any]:
     if seen.provider.deleted_at is not None:
-        return {"request": None}
+        return {"outgoing": None}
     provider = visit.console.hub.directory.open(seen.provider)
     request = request_now(provider, said, seen.delivery.id, now_ms=_now_ms(visit))
-    return {"request": request, "command": curl.command(request), "variables": curl.variables(request)}
+    return {"outgoing": request, "command": curl.command(request), "variables": curl.variables(request)}
 
 
 def request_now(provider: Provider, said: Row[Any], delivery_id: str, *, now_ms: int) -> Outgoing:

@@ -25,6 +25,7 @@ class Fate:
     reason: Reason | None = None  # of the last attempt, when it failed
     next_ms: int | None = None  # the next attempt
     until_ms: int | None = None  # how long it is held
+    can_hurry: bool = True  # whether it would be attempted at once if it were delivered again
 
 
 def next_ms(delivery: Any) -> int | None:
@@ -47,17 +48,18 @@ def fate_of(delivery: Row[Any], provider: Row[Any], *, now_ms: int) -> Fate:
 
 def _pending(delivery: Row[Any], provider: Row[Any], now_ms: int) -> Fate:
     if delivery.lease is not None:
-        return Fate(f"Attempt {delivery.attempts + 1} is under way.")
+        return Fate(f"Attempt {delivery.attempts + 1} is under way.", can_hurry=False)
     reason = reason_of(delivery.status, delivery.error)
-    at_ms = max(delivery.due_ms, provider.open_until_ms, provider.waits_until_ms)
-    return Fate(_why_pending(delivery, provider, now_ms), reason, next_ms=at_ms)
+    waits_ms = max(provider.open_until_ms, provider.waits_until_ms)
+    at_ms = max(delivery.due_ms, waits_ms)
+    return Fate(_why_pending(delivery, provider, now_ms), reason, next_ms=at_ms, can_hurry=waits_ms <= now_ms)
 
 
 def _why_pending(delivery: Row[Any], provider: Row[Any], now_ms: int) -> str:
     if provider.open_until_ms > now_ms:
         return (
-            f"The receiver failed {provider.failures} times in a row, so everything for it waits. "
-            "Then one delivery tries whether it is back."
+            f"The receiver failed {provider.failures} times in a row, so everything for it waits; "
+            "then one delivery finds out whether it is back."
         )
     if provider.waits_until_ms > now_ms:
         return "The receiver asked for a pause, so everything for it waits."
@@ -78,12 +80,16 @@ def _failed(delivery: Row[Any], _provider: Row[Any], _now_ms: int) -> Fate:
 def _held(delivery: Row[Any], provider: Row[Any], _now_ms: int) -> Fate:
     until_ms = delivery.since_ms + HELD_MS
     if provider.state == ProviderState.PAUSED:
-        return Fate("The provider is paused. Once it is resumed, this is delivered.", until_ms=until_ms)
+        return Fate(
+            "The provider is paused. Once it is resumed, this is delivered.", until_ms=until_ms, can_hurry=False
+        )
     if provider.state == ProviderState.DISABLED:
         why = f": {provider.state_reason}" if provider.state_reason else ""
-        return Fate(f"The provider is disabled{why}. Once it is resumed, this is delivered.", until_ms=until_ms)
-    return Fate("The provider is active again, and this is about to be delivered.")
+        return Fate(
+            f"The provider is disabled{why}. Once it is resumed, this is delivered.", until_ms=until_ms, can_hurry=False
+        )
+    return Fate("The provider is active again, and this is about to be delivered.", can_hurry=False)
 
 
 def _cancelled(_delivery: Row[Any], _provider: Row[Any], _now_ms: int) -> Fate:
-    return Fate("The provider was deleted before this was delivered.")
+    return Fate("The provider was deleted before this was delivered.", can_hurry=False)

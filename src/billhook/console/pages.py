@@ -53,7 +53,7 @@ DONE = {
     "tokens-revoked": "Tokens issued before this moment no longer work.",
     "secret-revoked": "That secret no longer works.",
     "sent": "Accepted. Its deliveries are below.",
-    "redelivering": "Delivering again, at once.",
+    "redelivering": "Queued again, with a fresh schedule of attempts.",
     "recovering": "Taking up everything that failed since then.",
     "password": "Your password is changed. Other sessions are ended.",
     "session-ended": "That session is ended.",
@@ -119,7 +119,7 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )
     environment.filters |= {"moment": moment, "lifespan": spell_lifespan, "count": spell_count, "took": spell_took}
-    environment.filters |= {"countdown": countdown}
+    environment.filters |= {"countdown": countdown, "lasted": spell_lasted}
     environment.globals |= {"version": __version__}
     environment.globals |= {"phases": phases, "reason_of": reason_of, "spell_status": spell_status}
     return environment
@@ -156,6 +156,11 @@ def spell_took(milliseconds: float | None) -> str:
     if milliseconds >= 1000:
         return f"{milliseconds / 1000:.2f} s"
     return f"{milliseconds:.1f} ms" if milliseconds < 10 else f"{milliseconds:.0f} ms"
+
+
+def spell_lasted(milliseconds: int) -> str:
+    """The same for what may take days: `1.25 s`, `12 min`, `3 h`."""
+    return spell_took(milliseconds) if milliseconds < 60_000 else spell_wait(timedelta(milliseconds=milliseconds))
 
 
 def spell_wait(wait: timedelta) -> str:
