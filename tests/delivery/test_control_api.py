@@ -111,7 +111,7 @@ async def test_a_test_goes_the_real_way_at_once_and_is_not_stored(desk: Desk, ap
 async def test_a_test_of_changed_settings_keeps_what_is_masked_and_saves_nothing(
     desk: Desk, receiver: RawReceiver
 ) -> None:
-    made = await desk.provider(await desk.group(), "https://receiver.example/", request_headers=SECRET_HEADERS)
+    made = await desk.provider(await desk.group(), receiver.url("/saved"), request_headers=SECRET_HEADERS)
     before = await desk.ask("GET", made["path"])
     changed = {
         "server_url": receiver.url("/changed"),
@@ -127,6 +127,18 @@ async def test_a_test_of_changed_settings_keeps_what_is_masked_and_saves_nothing
     assert (sent.all("authorization"), sent.all("x-two")) == (["Bearer saved"], ["other"])
     assert sent.all("webhook-test") == ["true"]
     assert await desk.ask("GET", made["path"]) == before
+
+
+async def test_no_test_tells_another_host_what_is_stored(desk: Desk, receiver: RawReceiver) -> None:
+    made = await desk.provider(await desk.group(), "https://receiver.example/", request_headers=SECRET_HEADERS)
+    moved = {"server_url": receiver.url()}
+    masked = moved | {"request_headers": [{"key": "X-Two", "value": "other"}, {"key": "Authorization", "value": MASK}]}
+    for body, field in ((moved, "request_headers"), (masked, "request_headers[1].value")):
+        for method, path in (("POST", f"{made['path']}/test"), ("PATCH", made["path"])):
+            answer = await desk.call(method, path, json=body)
+            assert (answer.status_code, [error["field"] for error in answer.json()["errors"]]) == (400, [field])
+            assert "goes to another host" in answer.json()["message"]
+    assert receiver.requests == []
 
 
 async def test_settings_that_are_not_saved_can_be_tested(desk: Desk, app: App, receiver: RawReceiver) -> None:

@@ -79,11 +79,12 @@ async def test_changes_leave_the_saved_provider_as_it_is(installation: Installat
     group = await make_group(installation)
     saved, _ = await make_provider(installation, group.id)
     masked = [{"key": "Authorization", "value": MASK}]
-    changed = with_changes(saved, {"name": "other", "server_url": "https://other.example/", "request_headers": masked})
-    assert changed.config["server_url"] == "https://other.example/"
+    url = "https://receiver.example/other"
+    changed = with_changes(saved, {"name": "other", "server_url": url, "request_headers": masked})
+    assert changed.config["server_url"] == url
     assert changed.config["request_headers"] == saved.config["request_headers"]
     assert (changed.id, changed.secrets) == (saved.id, saved.secrets)
-    assert saved.config["server_url"] != "https://other.example/"
+    assert saved.config["server_url"] != url
 
 
 def test_an_unsaved_provider_signs_with_a_secret_of_its_own() -> None:

@@ -104,14 +104,14 @@ async def test_changes_at_once_do_not_undo_each_other(installation: Installation
     provider, _ = await make_provider(installation, (await make_group(installation)).id)
     await asyncio.gather(
         change(installation, provider, request_method="GET"),
-        change(installation, provider, server_url="https://other.example/"),
+        change(installation, provider, server_url="https://receiver.example/other"),
         rotate(installation, provider, after=HOUR),
         change(installation, provider, name="other"),
     )
     async with installation.db.reading() as tx:
         seen = await manage.get_provider(tx, installation.vault, None, provider.id, author=OPERATOR)
     assert (seen.name, seen.version, len(seen.secrets)) == ("other", 4, 2)
-    assert seen.config == FIELDS | {"request_method": "GET", "server_url": "https://other.example/"}
+    assert seen.config == FIELDS | {"request_method": "GET", "server_url": "https://receiver.example/other"}
 
 
 async def test_deleting_a_group_deletes_its_providers_and_names_them(installation: Installation) -> None:
@@ -170,8 +170,8 @@ async def test_only_what_is_given_changes(installation: Installation) -> None:
     limited = await change(installation, made, rate_limit=5)
     assert (limited.rate_limit, limited.version) == (5, 1)
     assert (await change(installation, made, rate_limit=0)).rate_limit is None
-    moved = await change(installation, made, server_url="http://other.example/")
-    assert (moved.config, moved.version) == (FIELDS | {"server_url": "http://other.example/"}, 2)
+    moved = await change(installation, made, server_url="https://receiver.example/other")
+    assert (moved.config, moved.version) == (FIELDS | {"server_url": "https://receiver.example/other"}, 2)
     assert moved.secrets == made.secrets
 
 
@@ -182,6 +182,9 @@ async def test_a_masked_header_keeps_its_value(installation: Installation) -> No
     assert changed.config["request_headers"] == [headers[0], {"key": "authorization", "value": TOKEN}]
 
 
+KEEPING = [{"key": "Authorization", "value": MASK}]
+
+
 @pytest.mark.parametrize(
     ("changes", "field"),
     [
@@ -189,6 +192,8 @@ async def test_a_masked_header_keeps_its_value(installation: Installation) -> No
         ({"name": ""}, "name"),
         ({"rate_limit": -1}, "rate_limit"),
         ({"server_url": "x"}, "server_url"),
+        ({"server_url": "https://other.example/"}, "request_headers"),
+        ({"server_url": "https://other.example/", "request_headers": KEEPING}, "request_headers[0].value"),
         ({"request_headers": [{"key": "X", "value": MASK}]}, "request_headers[0].value"),
         ({"colour": "red"}, "colour"),
     ],
@@ -274,7 +279,7 @@ async def test_what_is_not_there_is_named_by_what_is_missing(installation: Insta
 async def test_every_change_is_in_the_audit_trail_and_no_secret_is(installation: Installation) -> None:
     group = await make_group(installation)
     provider, secret = await make_provider(installation, group.id)
-    await change(installation, provider, server_url="https://x.example/?token=very-secret-query", name="n")
+    await change(installation, provider, server_url="https://receiver.example/?token=very-secret-query", name="n")
     _, second = await rotate(installation, provider, after=HOUR)
     async with installation.db.transaction() as tx:
         vault = installation.vault

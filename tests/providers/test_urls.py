@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from billhook.errors import InvalidParameters
 from billhook.outbound.target import parse_target
 from billhook.providers.kinds import Message
-from billhook.providers.urls import LONGEST_SENT, LONGEST_URL, sendable, valid_url, with_query
+from billhook.providers.urls import LONGEST_SENT, LONGEST_URL, origin, sendable, valid_url, with_query
 
 SENT = [
     ("https://example.com/hook", "https://example.com/hook"),
@@ -42,6 +42,19 @@ SENT = [
 def test_a_url_is_kept_as_written_and_sent_in_ascii(written: str, sent: str) -> None:
     assert valid_url(written) == written.strip()
     assert sendable(valid_url(written)) == sent
+
+
+@pytest.mark.parametrize(
+    ("url", "reached"),
+    [
+        ("https://example.com/a?b=c", ("https", "example.com", 443)),
+        ("HTTP://Example.COM:/", ("http", "example.com", 80)),
+        ("https://münchen.de:8443", ("https", "xn--mnchen-3ya.de", 8443)),
+        ("http://[2001:DB8::0:1]:80/", ("http", "2001:db8::1", 80)),
+    ],
+)
+def test_who_is_reached_is_known_by_scheme_host_and_port(url: str, reached: tuple[str, str, int]) -> None:
+    assert origin(url) == reached
 
 
 @pytest.mark.parametrize(("written", "sent"), SENT)

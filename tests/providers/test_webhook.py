@@ -111,7 +111,7 @@ def test_settings_are_kept_as_given() -> None:
 
 def test_changes_leave_the_rest() -> None:
     assert WEBHOOK.configure({"request_method": "GET"}, POST) == GET
-    assert WEBHOOK.configure({"server_url": "http://y.example/"}, POST) == POST | {"server_url": "http://y.example/"}
+    assert WEBHOOK.configure({"server_url": "https://x.example/"}, POST) == POST | {"server_url": "https://x.example/"}
     masked = {"request_headers": [{"key": "x-b", "value": MASK}, {"key": "X-C", "value": "4"}]}
     changed = WEBHOOK.configure(masked, POST)
     assert changed["request_headers"] == [{"key": "x-b", "value": "2"}, {"key": "X-C", "value": "4"}]
@@ -122,6 +122,38 @@ def test_what_is_shown_can_be_given_back() -> None:
     shown = WEBHOOK.show(POST)
     assert shown == POST | {"request_headers": [{"key": key, "value": MASK} for key in ("X-B", "X-A", "X-B")]}
     assert WEBHOOK.configure(shown, POST) == POST
+
+
+ELSEWHERE = [
+    "https://y.example/",
+    "http://x.example/hook",
+    "https://x.example:8443/",
+    "https://x.example.evil.example/",
+]
+THERE = ["https://x.example/other", "HTTPS://X.EXAMPLE:443/"]
+MASKED = [{"key": key, "value": MASK} for key in ("X-B", "X-A", "X-B")]
+
+
+@pytest.mark.parametrize("url", ELSEWHERE)
+def test_what_is_stored_is_not_sent_to_another_host(url: str) -> None:
+    named = [f"request_headers[{place}].value" for place in range(3)]
+    assert problems({"server_url": url, "request_headers": MASKED}, POST) == named
+    assert problems({"server_url": url}, POST) == ["request_headers"]
+    assert problems({"server_url": url, "request_method": "PUT"}, POST) == ["request_method", "request_headers"]
+
+
+@pytest.mark.parametrize("url", ELSEWHERE)
+def test_another_host_gets_what_is_entered_for_it(url: str) -> None:
+    for given_again in ([], [{"key": "X-B", "value": "2"}]):
+        moved = {"server_url": url, "request_headers": given_again}
+        assert WEBHOOK.configure(moved, POST) == POST | moved
+    assert WEBHOOK.configure({"server_url": url}, POST | {"request_headers": []})["server_url"] == url
+
+
+@pytest.mark.parametrize("url", THERE)
+def test_another_address_on_the_same_host_keeps_what_is_stored(url: str) -> None:
+    for kept in ({}, {"request_headers": MASKED}):
+        assert WEBHOOK.configure({"server_url": url, **kept}, POST) == POST | {"server_url": url}
 
 
 def test_every_problem_is_named_at_once() -> None:

@@ -110,7 +110,8 @@ async def get_provider(request: Request, caller: Reader, group_id: str, provider
 @router.patch(
     "/groups/{group_id}/providers/{provider_id}",
     summary="Change a provider",
-    description="A list of headers replaces the one before; a value that is masked stays as it is.",
+    description="A list of headers replaces the one before; a value that is masked stays as it is. "
+    "When `server_url` goes to another host, the headers must be given again with their values.",
     responses=errors(400, 401, 403, 404, 413),
 )
 async def change_provider(

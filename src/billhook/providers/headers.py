@@ -30,14 +30,16 @@ RESERVED_PREFIXES = {"webhook-": OURS, "proxy-": CONNECTION, "x-forwarded-": CON
 Header = Mapping[str, str]
 
 
-def valid_headers(given: Sequence[Header], kept: Sequence[Header] | None) -> list[dict[str, str]]:
+def valid_headers(
+    given: Sequence[Header], kept: Sequence[Header], *, nothing_kept: str = NOTHING_KEPT
+) -> list[dict[str, str]]:
     """In their order, with masked values filled in from those kept; or one error with all that is wrong."""
     stripped = [{"key": item["key"].strip(" \t"), "value": item["value"].strip(" \t")} for item in given]
     if len(stripped) > MOST_HEADERS:
         raise InvalidParameters.of(FIELD, f"must not be more than {MOST_HEADERS}")
     problems = [problem for place, header in enumerate(stripped) for problem in _problems(place, header)]
-    filled, missing = _fill_in(stripped, kept or ())
-    problems += missing
+    filled, missing = _fill_in(stripped, kept)
+    problems += [FieldError(f"{FIELD}[{place}].value", nothing_kept) for place in missing]
     if sum(len(header["key"]) + len(header["value"]) for header in filled) > LARGEST_SUM:
         problems.append(FieldError(FIELD, f"must not have more than {LARGEST_SUM:,} characters in all"))
     if problems:
@@ -80,8 +82,8 @@ def _wrong_value(value: str) -> str | None:
     return None
 
 
-def _fill_in(given: Sequence[Header], kept: Sequence[Header]) -> tuple[list[dict[str, str]], list[FieldError]]:
-    """The second header of a name gets the second value kept under that name, and so on."""
+def _fill_in(given: Sequence[Header], kept: Sequence[Header]) -> tuple[list[dict[str, str]], list[int]]:
+    """The second header of a name gets the second value kept under that name, and so on. Also where none is kept."""
     values: dict[str, list[str]] = defaultdict(list)
     for header in kept:
         values[header["key"].lower()].append(header["value"])
@@ -92,7 +94,7 @@ def _fill_in(given: Sequence[Header], kept: Sequence[Header]) -> tuple[list[dict
         if value == MASK and seen[name] < len(values[name]):
             value = values[name][seen[name]]
         elif value == MASK:
-            missing.append(FieldError(f"{FIELD}[{place}].value", NOTHING_KEPT))
+            missing.append(place)
         seen[name] += 1
         filled.append({"key": header["key"], "value": value})
     return filled, missing

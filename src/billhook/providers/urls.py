@@ -18,6 +18,7 @@ FIELD = "server_url"
 LONGEST_URL = 2048
 LONGEST_SENT = 8000  # bytes, with the query: what common servers take in a request line (8 KiB), and a little room
 LONGEST_HOST = 253  # characters in a DNS name
+PORTS = {"http": 80, "https": 443}
 
 UNSAFE = re.compile(r"[\x00-\x20\x7f-\x9f\\\s\ud800-\udfff]")
 LABEL = re.compile(r"[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?")  # "_" is no host name, but Docker's services have it
@@ -44,6 +45,12 @@ def valid_url(text: str) -> str:
 def sendable(url: str) -> str:
     """The same in ASCII: the host after IDNA, the rest percent-encoded; what is already encoded stays."""
     return _sent(_split(url))
+
+
+def origin(url: str) -> tuple[str, str, int]:
+    """Whom a request reaches: scheme, host and port."""
+    parts = urlsplit(sendable(url))
+    return parts.scheme, parts.hostname or "", parts.port or PORTS[parts.scheme]
 
 
 def with_query(url: str, message: Message) -> str:

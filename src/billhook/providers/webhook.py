@@ -1,6 +1,6 @@
 """The type "Webhook": one signed HTTP request for each notification, to an address that the customer chose."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Literal
 from urllib.parse import urlsplit
@@ -16,7 +16,7 @@ from billhook.providers.checks import checked
 from billhook.providers.headers import masked, valid_headers
 from billhook.providers.kinds import MASK, Config, Message, Stamp
 from billhook.providers.signing import signature
-from billhook.providers.urls import LONGEST_SENT, sendable, valid_url, with_query
+from billhook.providers.urls import LONGEST_SENT, origin, sendable, valid_url, with_query
 
 Headers = tuple[tuple[str, str], ...]
 
@@ -25,6 +25,8 @@ METHODS = ("GET", "POST")
 CONTENT_TYPE = ("Content-Type", "application/json")
 COMMON: Headers = (("User-Agent", f"Billhook/{__version__}"), ("Accept-Encoding", "identity"))
 QUERY_IS_SIGNED = ("webhook-signed", "query")  # a GET has no body: its query is what the signature covers
+ENTERED_AGAIN = "must be entered again, because the server URL goes to another host"
+GIVEN_AGAIN = "must be given again with their values, or as [], because the server URL goes to another host"
 REQUIRED = {"server_url": None, "request_method": None, "request_headers": ()}
 
 # Lengths are only described here: `configure` checks them, and names every problem of a body at once.
@@ -56,12 +58,15 @@ class Webhook:
     def configure(self, given: Mapping[str, Any], kept: Config | None) -> Config:
         if unknown := [FieldError(name, "is no field of a Webhook") for name in given if name not in REQUIRED]:
             raise InvalidParameters(errors=unknown)
-        wanted = given if kept else {**REQUIRED, **given}
         checks: dict[str, Callable[[Any], Any]] = {
             "server_url": _valid_url,
             "request_method": _valid_method,
-            "request_headers": partial(valid_headers, kept=kept["request_headers"] if kept else None),
+            "request_headers": partial(valid_headers, kept=kept["request_headers"] if kept else ()),
         }
+        wanted = {**given} if kept else {**REQUIRED, **given}
+        if kept and kept["request_headers"] and _moves(given, kept):
+            checks["request_headers"] = _headers_elsewhere
+            wanted.setdefault("request_headers", None)
         return {**(kept or {}), **checked(**{name: partial(checks[name], wanted[name]) for name in wanted})}
 
     def show(self, config: Config) -> dict[str, Any]:
@@ -111,6 +116,21 @@ def _valid_url(url: str | None) -> str:
     if url is None:
         raise InvalidParameters.of("server_url", "is required")
     return valid_url(url)
+
+
+def _moves(given: Mapping[str, Any], kept: Config) -> bool:
+    """Whether requests would reach somebody else from now on."""
+    try:
+        return "server_url" in given and origin(valid_url(given["server_url"])) != origin(kept["server_url"])
+    except InvalidParameters:  # which its own check tells
+        return False
+
+
+def _headers_elsewhere(given: Sequence[Mapping[str, str]] | None) -> list[dict[str, str]]:
+    """Who may change a provider may not read what is stored: so it is never sent to whom it was not entered for."""
+    if given is None:
+        raise InvalidParameters.of("request_headers", GIVEN_AGAIN)
+    return valid_headers(given, (), nothing_kept=ENTERED_AGAIN)
 
 
 def _valid_method(method: str | None) -> str:
