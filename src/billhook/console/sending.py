@@ -13,7 +13,7 @@ from billhook.console.visit import SignedIn
 from billhook.delivery.accept import Accepted, Send, valid_key, valid_message
 from billhook.errors import BillhookError, InvalidParameters, NotificationConflict
 from billhook.groups import store
-from billhook.groups.model import Group, Provider
+from billhook.groups.model import Group, Provider, ProviderState
 from billhook.providers.kinds import Message
 from billhook.providers.registry import provider_type
 
@@ -26,14 +26,20 @@ class Audience:
     group: Group
     lines: list[Line]
 
+    @property
+    def sample(self) -> Provider | None:
+        """One that is told at once, if there is any."""
+        members = [line.provider for line in self.lines]
+        return next((each for each in members if each.state is ProviderState.ACTIVE), next(iter(members), None))
+
 
 async def show_form(visit: SignedIn) -> Response:
     return _form(visit, await _audience(visit), "", "")
 
 
 async def show_preview(visit: SignedIn) -> Response:
-    audience = await _audience(visit)
-    return visit.render("preview.html", preview=_preview(visit, audience, visit.form["title"], visit.form["content"]))
+    audience, form = await _audience(visit), visit.form
+    return visit.render("preview.html", preview=_preview(visit, audience.sample, form["title"], form["content"]))
 
 
 async def send(visit: SignedIn) -> Response:
@@ -78,17 +84,16 @@ def _form(
         title=title,
         content=content,
         key=token_urlsafe(24),
-        preview=_preview(visit, audience, title, content),
+        sample=audience.sample,
+        preview=_preview(visit, audience.sample, title, content),
         accepted=accepted,
         mistakes=mistakes,
     )
 
 
-def _preview(visit: SignedIn, audience: Audience, title: str, content: str) -> Preview | None:
-    """What the newest provider of the group gets; None when there is none."""
-    if not audience.lines:
+def _preview(visit: SignedIn, provider: Provider | None, title: str, content: str) -> Preview | None:
+    if provider is None:
         return None
-    provider: Provider = audience.lines[0].provider
     shown = provider_type(provider.type).show(provider.config)
     message = Message(title or SAMPLE.title, content or SAMPLE.content)
     return preview_of(provider.type, shown, message, now_ms=now_ms(visit))

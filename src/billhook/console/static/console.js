@@ -209,7 +209,7 @@ function showMistakes(form, page) {
   }, page);
 }
 
-// <button data-into="id" formaction="…">: the answer is shown in place, and the form stays as it is.
+// <button data-into="id">, also with a formaction: the answer is shown in place, and the form stays as it is.
 document.addEventListener("submit", async (event) => {
   const button = event.submitter;
   if (!button || !button.dataset.into) return;
@@ -219,7 +219,7 @@ document.addEventListener("submit", async (event) => {
   button.disabled = true;
   button.textContent = button.dataset.meanwhile || said;
   try {
-    const answer = await fetch(button.formAction, {
+    const answer = await fetch(button.hasAttribute("formaction") ? button.formAction : event.target.action, {
       method: "POST", body: new URLSearchParams(new FormData(event.target)), headers: { "X-Fragment": place.id },
     });
     if (answer.redirected) { location.reload(); return; } // the session has ended
