@@ -19,6 +19,7 @@ ARGUMENTS = [
     "--disable-sync",
     "--no-first-run",
 ]
+MILLISECONDS = 15_000  # for whatever is waited for
 SETTINGS = {"BILLHOOK_OUTBOUND_ALLOW": "127.0.0.0/8", "BILLHOOK_RETRY_SCHEDULE": "1h,1h"}
 
 
@@ -100,6 +101,7 @@ class watched:
         self.troubles: list[str] = []
 
     def __enter__(self) -> Page:
+        self.context.set_default_timeout(MILLISECONDS)
         page = self.context.new_page()
         page.on("console", lambda message: self._note(message.type in ("error", "warning"), message.text))
         page.on("pageerror", lambda error: self._note(True, str(error)))
