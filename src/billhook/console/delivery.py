@@ -11,6 +11,7 @@ from billhook.auth.store import find_client
 from billhook.console import curl, live
 from billhook.console.fate import BADGES, Fate, fate_of
 from billhook.console.forms import Mistakes
+from billhook.console.places import now_ms
 from billhook.console.visit import SignedIn
 from billhook.delivery import reads, replay
 from billhook.delivery.attempt import build
@@ -87,7 +88,7 @@ async def _see(tx: Transaction, visit: SignedIn) -> Seen:
     provider = await reads.get_destination(tx, found.provider_id, owner)
     of_the_same = Filter(owner, notification_id=found.notification_id, limit=OTHERS + 1)
     others = [row for row in await reads.list_with_names(tx, of_the_same) if row.id != found.id]
-    return Seen(found, provider, others, fate_of(found, provider, now_ms=_now_ms(visit)))
+    return Seen(found, provider, others, fate_of(found, provider, now_ms=now_ms(visit)))
 
 
 async def _around(tx: Transaction, visit: SignedIn, seen: Seen) -> dict[str, Any]:
@@ -104,7 +105,7 @@ def _request(visit: SignedIn, seen: Seen, said: Row[Any]) -> dict[str, Any]:
     if seen.provider.deleted_at is not None:
         return {"outgoing": None}
     provider = visit.console.hub.directory.open(seen.provider)
-    request = request_now(provider, said, seen.delivery.id, now_ms=_now_ms(visit))
+    request = request_now(provider, said, seen.delivery.id, now_ms=now_ms(visit))
     return {"outgoing": request, "command": curl.command(request), "variables": curl.variables(request)}
 
 
@@ -134,10 +135,6 @@ def _before(visit: SignedIn) -> int | None:
     """The attempt that older ones are wanted of."""
     given = visit.request.query_params.get("before", "")
     return int(given) if given.isascii() and given.isdigit() and len(given) < 10 else None
-
-
-def _now_ms(visit: SignedIn) -> int:
-    return round(visit.now.timestamp() * 1000)
 
 
 def _delivery_id(visit: SignedIn) -> str:

@@ -9,8 +9,9 @@ from billhook.console import live
 from billhook.console.choices import list_choices
 from billhook.console.filters import parse_moment
 from billhook.console.forms import Mistakes, wrong
+from billhook.console.places import now_ms
 from billhook.console.visit import SignedIn
-from billhook.delivery import reads, replay
+from billhook.delivery import holding, reads, replay
 from billhook.delivery.context import CHANNEL
 from billhook.errors import InvalidParameters, ProviderNotFound
 from billhook.groups import manage
@@ -22,7 +23,6 @@ HOUR_MS = 3_600_000
 PERIODS = {"1h": HOUR_MS, "24h": 24 * HOUR_MS, "7d": 7 * 24 * HOUR_MS}
 SPELLED = {"1h": "in the last hour", "24h": "in the last 24 hours", "7d": "in the last 7 days"}
 SINCE = "moment"  # the period that has a field of its own
-MOST_COUNTED = 1000
 MOST_SHOWN = 10  # recoveries before
 
 
@@ -63,7 +63,7 @@ def _since_ms(visit: SignedIn) -> int:
         return int(found["since"])
     if period not in PERIODS:
         raise wrong("period", "must be chosen")
-    return round(visit.now.timestamp() * 1000) - PERIODS[period]
+    return now_ms(visit) - PERIODS[period]
 
 
 async def show_recovery(visit: SignedIn) -> Response:
@@ -73,11 +73,11 @@ async def show_recovery(visit: SignedIn) -> Response:
     version = live.version_of(values["recovery"], values["waiting"], provider.name, provider.state, provider.deleted_at)
     if live.is_unchanged(visit, version):
         return live.not_modified(version)
-    return live.render(visit, "recovery", version, most=MOST_COUNTED, **values)
+    return live.render(visit, "recovery", version, most=holding.MOST_COUNTED, **values)
 
 
 async def _progress(tx: Transaction, visit: SignedIn) -> dict[str, Any]:
     found = await reads.get_recovery(tx, str(visit.request.path_params["recovery_id"]), visit.organization_id)
     provider = await reads.get_destination(tx, found.provider_id, visit.organization_id)
-    waiting = await reads.count_waiting(tx, found.provider_id, most=MOST_COUNTED)
+    waiting = await holding.count_queued(tx, provider_id=found.provider_id)
     return {"recovery": found, "provider": provider, "waiting": waiting}

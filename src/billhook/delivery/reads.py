@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Row, Select, Table, func, select, union_all
+from sqlalchemy import Row, Select, Table, select, union_all
 
 from billhook.delivery.store import State, attempts, deliveries, notifications, recoveries
 from billhook.errors import DeliveryNotFound, GroupNotFound, NotificationNotFound, ProviderNotFound, RecoveryNotFound
@@ -178,10 +178,3 @@ async def list_recoveries(tx: Transaction, provider_id: str, *, limit: int) -> S
     """The newest first."""
     query = select(recoveries).where(recoveries.c.provider_id == provider_id).order_by(recoveries.c.id.desc())
     return (await tx.execute(query.limit(limit))).all()
-
-
-async def count_waiting(tx: Transaction, provider_id: str, *, most: int) -> int:
-    """How many of its deliveries are pending; counts to `most` and no further."""
-    is_waiting = (deliveries.c.provider_id == provider_id, deliveries.c.state == State.PENDING)
-    waiting = select(deliveries.c.id).where(*is_waiting).limit(most).subquery()
-    return int((await tx.execute(select(func.count()).select_from(waiting))).scalar_one())
