@@ -1,6 +1,8 @@
 """What somebody has typed into the provider form, before anybody has said that it is valid. Pure."""
 
 import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -8,13 +10,15 @@ from billhook.console.forms import Form
 from billhook.errors import FieldError, InvalidParameters
 from billhook.groups.manage import ProviderSpec
 from billhook.groups.model import LONGEST_NAME, Provider
-from billhook.providers.kinds import MASK, Config
+from billhook.providers.kinds import MASK
 from billhook.providers.registry import TYPES, provider_type
 
 PLACE = re.compile(r"request_headers\[(\d+)\]")
 NUMBER = re.compile(r"[0-9]{1,9}")
 NO_NUMBER = -1  # which the rules refuse, with all other mistakes at once
+BLANKS = " \t"  # that the rules leave off as well
 COPY = " (copy)"
+MOVED = "must be entered again, because headers of this name were removed or moved"
 
 
 @dataclass(frozen=True)
@@ -23,7 +27,12 @@ class Row:
 
     key: str = ""
     value: str = ""
-    kept: str = ""  # the place of the stored header that it was when the form was made; nothing for a new one
+    kept: str = ""  # which of the stored headers of its name it is, from 0; nothing for a new one
+
+    @property
+    def name(self) -> str:
+        """Names of headers are the same in any case."""
+        return self.key.strip(BLANKS).lower()
 
     @property
     def is_blank(self) -> bool:
@@ -50,13 +59,13 @@ class Draft:
     def of(cls, provider: Provider) -> "Draft":
         """As it is stored, with dots for the values of its headers."""
         shown = provider_type(provider.type).show(provider.config)
-        headers = enumerate(shown["request_headers"])
+        rows = [Row(header["key"], header["value"]) for header in shown["request_headers"]]
         return cls(
             type=provider.type,
             name=provider.name,
             server_url=shown["server_url"],
             request_method=shown["request_method"],
-            rows=tuple(Row(header["key"], header["value"], str(place)) for place, header in headers),
+            rows=tuple(replace(row, kept=str(place)) for row, place in _counted(rows)),
             rate_limit=str(provider.rate_limit or ""),
         )
 
@@ -72,22 +81,34 @@ class Draft:
         return replace(self, rows=tuple(row for at, row in enumerate(self.rows) if str(at) != place))
 
     def spec(self) -> ProviderSpec:
-        return ProviderSpec(self.type, self.name, self.fields(None), self._rate_limit())
+        return ProviderSpec(self.type, self.name, self.fields(), self._rate_limit())
 
-    def changes(self, stored: Config) -> dict[str, Any]:
+    def changes(self) -> dict[str, Any]:
         common = {"type": self.type, "name": self.name, "rate_limit": self._rate_limit() or 0}
-        return common | self.fields(stored)
+        return common | self.fields()
 
-    def fields(self, stored: Config | None) -> dict[str, Any]:
-        """The fields of its type, with what is stored in the place of dots."""
-        kept = stored["request_headers"] if stored else []
-        given = [{"key": row.key, "value": _value(row, kept)} for row in self.rows if not row.is_blank]
-        return {"server_url": self.server_url, "request_method": self.request_method, "request_headers": given}
+    def fields(self) -> dict[str, Any]:
+        """The fields of its type, in which dots stand for what is stored; or an error where it is not clear for which.
+
+        The rules count: the second header of a name has the second value stored under that name.
+        """
+        problems = [
+            FieldError(f"request_headers[{place}].value", MOVED)
+            for place, (row, count) in enumerate(_counted(self._filled))
+            if row.value.strip(BLANKS) == MASK and row.kept not in ("", str(count))
+        ]
+        if problems:
+            raise InvalidParameters(errors=problems)
+        return {"server_url": self.server_url, "request_method": self.request_method, "request_headers": self.headers}
 
     @property
     def headers(self) -> list[dict[str, str]]:
         """As they are typed; rows in which nothing was typed do not count."""
-        return [{"key": row.key.strip(), "value": row.value.strip()} for row in self.rows if not row.is_blank]
+        return [{"key": row.key.strip(BLANKS), "value": row.value.strip(BLANKS)} for row in self._filled]
+
+    @property
+    def _filled(self) -> list[Row]:
+        return [row for row in self.rows if not row.is_blank]
 
     def at_its_rows(self, error: InvalidParameters) -> InvalidParameters:
         """The same, with the mistake of a header where the form has that header."""
@@ -107,9 +128,9 @@ class Draft:
         return int(written) if NUMBER.fullmatch(written) else NO_NUMBER
 
 
-def _value(row: Row, stored: list[dict[str, str]]) -> str:
-    """Dots stand for the value stored at that place, as long as it is still that header."""
-    places = {str(place): header for place, header in enumerate(stored)}
-    header = places.get(row.kept)
-    is_same = header is not None and header["key"].lower() == row.key.strip().lower()
-    return header["value"] if header is not None and is_same and row.value == MASK else row.value
+def _counted(rows: Iterable[Row]) -> Iterator[tuple[Row, int]]:
+    """Each with how many of its name come before it."""
+    seen: Counter[str] = Counter()
+    for row in rows:
+        yield row, seen[row.name]
+        seen[row.name] += 1

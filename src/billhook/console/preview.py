@@ -43,7 +43,7 @@ def preview_of_draft(draft: Draft, stored: Config | None, *, now_ms: int) -> Pre
 
 def _mistakes(type: str, draft: Draft, stored: Config | None) -> Sequence[FieldError]:
     try:
-        provider_type(type).configure(draft.fields(stored), stored)
+        provider_type(type).configure(draft.fields(), stored)
     except InvalidParameters as error:
         return error.errors
     return ()

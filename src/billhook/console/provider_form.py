@@ -70,9 +70,7 @@ async def save(visit: SignedIn) -> Response:
     group, id, vault = desk.group.id, provider_id(visit), visit.console.vault
     try:
         async with visit.console.db.transaction() as tx:
-            before = await find_provider(tx, visit)
-            changes = draft.changes(before.config)
-            await manage.change_provider(tx, vault, group, id, changes, author=visit.author, now=visit.now)
+            await manage.change_provider(tx, vault, group, id, draft.changes(), author=visit.author, now=visit.now)
     except InvalidParameters as error:
         return _again(visit, desk, draft, error)
     return visit.go(provider_path(group, id), done="saved")
@@ -96,7 +94,7 @@ async def try_out(visit: SignedIn) -> Response:
 
 def _candidate(visit: SignedIn, desk: Desk, draft: Draft) -> Provider:
     if desk.provider is not None:
-        return trial.with_changes(desk.provider, draft.changes(desk.provider.config))
+        return trial.with_changes(desk.provider, draft.changes())
     owner = desk.group.organization_id
     return trial.unsaved(draft.spec(), organization_id=owner, group_id=desk.group.id, now=visit.now)
 
