@@ -99,6 +99,23 @@ def test_a_table_cuts_nothing_off() -> None:
     assert title.index("AT") == first.index("2026") == second.index("-")
 
 
+SPELLED = [
+    ("\x1b[2J\x07", r"\x1b[2J\x07"),
+    ("a\rb\x00\x7f\x9b31m", r"a\rb\x00\x7f\x9b31m"),
+    ("\u202egnp.exe\u2066", r"\u202egnp.exe\u2066"),
+    ("\ud800", r"\ud800"),
+    ("Zoë ☃ 👩\u200d🚀\n\tx", "Zoë ☃ 👩\u200d🚀\n\tx"),
+]
+
+
+@pytest.mark.parametrize(("written", "shown"), SPELLED)
+def test_what_a_terminal_would_obey_is_spelled_out(
+    written: str, shown: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    show(None, text=written, as_json=False)
+    assert capsys.readouterr().out == f"{shown}\n"
+
+
 def test_a_document_keeps_what_people_wrote(capsys: pytest.CaptureFixture[str]) -> None:
     show({"name": "Zoë ☃"}, text="", as_json=True)
     assert "Zoë ☃" in capsys.readouterr().out

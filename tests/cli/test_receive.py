@@ -1,6 +1,7 @@
 """billhook receive"""
 
 import json
+import re
 import signal
 import sys
 import time
@@ -74,7 +75,9 @@ async def test_the_answer_can_be_chosen(status: int) -> None:
     assert answer.status_code == status
 
 
-@pytest.mark.parametrize("body", [b"", b"{", b"\xff\xfe", b"[1]", b'{"title": 7}', b"x" * 100_000])
+@pytest.mark.parametrize(
+    "body", [b"", b"{", b"\xff\xfe", b'{"content": "\\ud800"}', b"[1]", b'{"title": 7}', b"x" * 100_000]
+)
 async def test_whatever_the_body_is_it_is_described(body: bytes) -> None:
     seen, answer = await told(httpx.Request("POST", "http://receiver.test/", content=body))
     assert (answer.status_code, seen["content"]) == (200, None)
@@ -108,6 +111,23 @@ def test_the_command_tells_people_what_came_and_answers_as_it_was_told(tmp_path:
         assert "not verifying signatures" in running.stdout
         assert "POST /hook  no webhook-id  not verified\n  title: One\n  content: two\n" in running.stdout
         assert running.stderr == ""
+
+
+def test_what_arrives_cannot_command_the_terminal_nor_pass_for_a_line_of_ours(tmp_path: Path) -> None:
+    with billhook_in(tmp_path) as program:
+        running = program.start("receive", "--host", "::1", "--port", "0")
+        until(lambda: "Receiving on" in running.stdout, what="it listens")
+        (url,) = re.findall(r"http://\[::1\]:\d+/", running.stdout)
+        said = {"title": "\x1b]0;owned\x07", "content": "one\nPOST /hook  dlv_1  verified"}
+        assert httpx.post(f"{url}%1b", json=said, trust_env=False).status_code == 200
+        assert running.stop() == 0
+        _, *lines = running.stdout.splitlines()
+    assert lines == [
+        r"POST /\x1b  no webhook-id  not verified",
+        r"  title: \x1b]0;owned\x07",
+        "  content: one",
+        "    POST /hook  dlv_1  verified",
+    ]
 
 
 @pytest.mark.parametrize("secret", ["whsec_x", "whsec_", "not a secret", "whsec_ü"])

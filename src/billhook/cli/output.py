@@ -1,5 +1,6 @@
 """What commands print: one JSON document for machines, or text for people. And how they fail."""
 
+import re
 import sys
 from collections.abc import Iterable, Sequence
 from datetime import datetime
@@ -14,12 +15,21 @@ JSON_FLAG = "--json"
 Json = Annotated[bool, typer.Option(JSON_FLAG, help="Print one JSON document and nothing else.")]
 
 
+# What a terminal would obey instead of showing it, and the marks that turn the direction of writing around.
+UNSEEN = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+
+
 def show(document: Any, *, text: str, as_json: bool) -> None:
     if as_json:
         print_json(document)
     else:
-        sys.stdout.write(f"{text}\n")
+        sys.stdout.write(f"{visible(text)}\n")
         sys.stdout.flush()  # some commands go on after it
+
+
+def visible(text: str) -> str:
+    """The same, whoever wrote it, with control characters spelled out, such as `\\x1b`. Line ends and tabs stay."""
+    return UNSEEN.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 
 def print_json(document: Any) -> None:

@@ -1,11 +1,11 @@
 """billhook receive"""
 
 import asyncio
-import json
 import time
 from collections.abc import Awaitable, Callable
 from typing import Annotated, Any
 
+import orjson
 import typer
 import uvicorn
 from starlette.requests import Request
@@ -41,7 +41,8 @@ def receive(
     if secret is not None and not is_signing_secret(secret):
         raise Refusal("the secret must be a signing secret as it was shown: whsec_ and base64")
     with open_port(host, port) as listener:
-        address = f"http://{host}:{listener.getsockname()[1]}/"
+        named = f"[{host}]" if ":" in host else host
+        address = f"http://{named}:{listener.getsockname()[1]}/"
         if not as_json:
             checks = "verifying signatures" if secret else "not verifying signatures: --secret whsec_… does"
             show(None, text=f"Receiving on {address} ({checks}). Ctrl-C ends it.", as_json=False)
@@ -86,7 +87,7 @@ def _said(request: Request, body: bytes) -> dict[str, Any]:
     if request.method == "GET":
         return {name: request.query_params.get(name) for name in ("title", "content")}
     try:
-        said = json.loads(body)
+        said = orjson.loads(body)
     except ValueError:
         said = None
     known = said if isinstance(said, dict) else {}
@@ -99,5 +100,10 @@ def _print(seen: dict[str, Any], *, as_json: bool) -> None:
         return
     verdict = {None: "not verified", True: "verified", False: f"NOT GENUINE: {seen['problem']}"}[seen["verified"]]
     lines = [f"{seen['method']} {seen['path']}  {seen['webhook_id'] or 'no webhook-id'}  {verdict}"]
-    lines += [f"  {name}: {seen[name]}" for name in ("title", "content")]
+    lines += [f"  {name}: {_indented(seen[name])}" for name in ("title", "content")]
     show(None, text="\n".join(lines), as_json=False)
+
+
+def _indented(value: object) -> str:
+    """Further lines of a text stand below its first, so that none can pass for one of ours."""
+    return str(value).replace("\n", "\n    ")
