@@ -82,6 +82,14 @@ def test_a_receiver_was_well_before_it_broke_and_nothing_was_sent_while_paused()
         assert (row["state"] == State.HELD) == is_after(sample.paused, row["created_ms"], NOW_MS)
 
 
+def test_who_is_broken_has_been_failing_since_then() -> None:
+    health = past().health
+    for each in placed().providers:
+        if each.sample.broke:
+            since, failures = health[each.id].failing_since_ms, health[each.id].failures
+            assert since is not None and is_after(each.sample.broke, since, NOW_MS) and failures > 1
+
+
 def test_every_hour_of_the_week_is_counted_for_who_was_not_paused() -> None:
     told = past()
     counted = {(provider_id, hour_ms) for provider_id, hour_ms, _, _ in told.counted()}

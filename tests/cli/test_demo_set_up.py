@@ -14,7 +14,7 @@ from billhook.auth.store import list_clients
 from billhook.cli.demo_data import GROUPS, INVITED, KEYS, PEOPLE
 from billhook.cli.demo_set_up import EMAIL, Placement, set_up
 from billhook.groups.model import ProviderState
-from billhook.groups.store import list_providers, open_provider
+from billhook.groups.store import list_groups, list_providers, open_provider
 
 PASSWORD = "a password of the tests"
 NOW = datetime(2026, 3, 5, 14, 30, tzinfo=UTC)
@@ -47,6 +47,16 @@ async def test_every_provider_is_where_it_belongs(installation: Installation, pl
         assert (provider.name, provider.group_id) == (placed.sample.name, placed.group_id)
         assert provider.config["server_url"] == f"http://127.0.0.1:1{placed.sample.path}"
         assert (provider.state is ProviderState.PAUSED) == (placed.sample.paused is not None)
+
+
+async def test_lists_begin_with_what_the_sample_begins_with(installation: Installation, placement: Placement) -> None:
+    async with installation.db.reading() as tx:
+        groups = await list_groups(tx, placement.organization_id)
+        keys = await list_clients(tx, placement.organization_id)
+        providers = await list_providers(tx, placement.organization_id, group_id=groups[0].id)
+    assert [group.name for group in groups] == [group.name for group in GROUPS]
+    assert [key.name for key in keys] == [key.name for key in KEYS]
+    assert [provider.name for provider in providers] == [provider.name for provider in GROUPS[0].providers]
 
 
 async def test_keys_have_been_used_rotated_refused_and_revoked(

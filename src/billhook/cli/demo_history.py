@@ -16,9 +16,11 @@ from billhook.cli.demo_receiver import WELL, Reply, headers_of, reply_to
 from billhook.cli.demo_set_up import Placed, Placement
 from billhook.delivery import counts
 from billhook.delivery.attempt import result_of
+from billhook.delivery.health import failed, succeeded
 from billhook.delivery.outcomes import detail_of
 from billhook.delivery.retry import Decision, Schedule, decide
 from billhook.delivery.store import State, attempts, deliveries, notifications
+from billhook.groups.model import Health
 from billhook.groups.store import change_provider
 from billhook.outbound.answer import kept_headers
 from billhook.outbound.request import Exchange, Timings
@@ -32,6 +34,8 @@ COUNTED = 60  # attempts of a provider in the busiest hour; most are only counte
 NIGHT, WEEKEND = 0.25, 0.4  # of the busiest time
 STAMP = len("ntf_") + 10  # characters of an id up to the end of its moment
 CONNECT_MS = 0.4
+# Of a provider's health; its breaker is closed, so that it is soon seen to open.
+FELT = ("failures", "failed_attempts", "failing_since_ms", "last_success_ms", "last_failure_ms")
 SEED = 1  # whichever it is, it is the same past every time
 
 
@@ -46,7 +50,7 @@ class Past:
     notifications: list[dict[str, Any]] = field(default_factory=list)
     deliveries: list[dict[str, Any]] = field(default_factory=list)
     attempts: list[dict[str, Any]] = field(default_factory=list)
-    last: dict[str, dict[str, int]] = field(default_factory=dict)  # health, by provider
+    health: dict[str, Health] = field(default_factory=dict)  # by provider
     visits: Counter[str] = field(default_factory=Counter)  # by provider
 
     def tell(self) -> "Past":
@@ -76,8 +80,7 @@ class Past:
             decision = self._decide(exchange, tried, sent_ms, ended_ms)
             next_ms = ended_ms + round(decision.wait.total_seconds() * 1000)
             self._log(delivery_id, tried, exchange, at_ms, next_ms if decision.state == State.PENDING else None)
-            name = "last_success_ms" if decision.state == State.DELIVERED else "last_failure_ms"
-            self.last.setdefault(provider.id, {})[name] = ended_ms
+            self._feel(provider.id, decision, ended_ms)
             at_ms = next_ms
         return {
             "state": decision.state,
@@ -100,6 +103,13 @@ class Past:
             now=datetime.fromtimestamp(ended_ms / 1000, UTC),
             roll=self.dice.random(),
         )
+
+    def _feel(self, provider_id: str, decision: Decision, now_ms: int) -> None:
+        before, rule = (
+            self.health.get(provider_id, Health()),
+            succeeded if decision.state == State.DELIVERED else failed,
+        )
+        self.health[provider_id] = rule(before, now_ms)
 
     def _exchange(self, provider: Placed, at_ms: int) -> Exchange:
         self.visits[provider.id] += 1
@@ -166,5 +176,5 @@ async def write_past(tx: Transaction, past: Past) -> None:
     await tx.execute(insert(deliveries), past.deliveries)
     await tx.execute(insert(attempts), past.attempts)
     await counts.add(tx, past.counted())
-    for provider_id, health in past.last.items():
-        await change_provider(tx, provider_id, health)
+    for provider_id, health in past.health.items():
+        await change_provider(tx, provider_id, {name: getattr(health, name) for name in FELT})
