@@ -81,7 +81,7 @@ def signed_in_state(
 def console(chromium: Browser, server: Server, signed_in_state: Path) -> Iterator[Console]:
     """Signed in as the first admin."""
     with watched(chromium.new_context(storage_state=signed_in_state), server) as page:
-        opened = Console(page, server)
+        opened = Console(page, home_of(server))
         opened.open("/settings/profile")
         yield opened
 
@@ -90,7 +90,11 @@ def console(chromium: Browser, server: Server, signed_in_state: Path) -> Iterato
 def stranger(chromium: Browser, server: Server) -> Iterator[Console]:
     """A browser that has never been here."""
     with watched(chromium.new_context(), server) as page:
-        yield Console(page, server)
+        yield Console(page, home_of(server))
+
+
+def home_of(server: Server) -> str:
+    return f"http://127.0.0.1:{server.port}/console"
 
 
 class watched:

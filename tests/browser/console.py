@@ -4,8 +4,6 @@ from dataclasses import dataclass
 
 from playwright.sync_api import Page, expect
 
-from tests.scenarios.processes import Server
-
 EMAIL = "ada@example.com"
 PASSWORD = "correct horse battery"
 
@@ -13,10 +11,10 @@ PASSWORD = "correct horse battery"
 @dataclass(frozen=True)
 class Console:
     page: Page
-    server: Server
+    home: str  # such as http://127.0.0.1:8080/console
 
     def address(self, path: str) -> str:
-        return f"http://127.0.0.1:{self.server.port}/console{path}"
+        return self.home + path
 
     def open(self, path: str = "/") -> None:
         self.page.goto(self.address(path))

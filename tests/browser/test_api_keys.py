@@ -8,11 +8,11 @@ from typing import Any
 from playwright.sync_api import expect
 
 from tests.browser.console import Console
-from tests.scenarios.processes import until
+from tests.scenarios.processes import Server, until
 
 
-def test_a_key_is_created_its_curl_run_its_token_used_and_the_key_revoked(console: Console) -> None:
-    page, server = console.page, console.server
+def test_a_key_is_created_its_curl_run_its_token_used_and_the_key_revoked(console: Console, server: Server) -> None:
+    page = console.page
     console.go_to_settings("API keys")
     page.get_by_role("link", name="Create").first.click()
     page.get_by_label("Name", exact=True).fill("nightly report")

@@ -6,7 +6,7 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, expect
 
-from tests.browser.conftest import watched
+from tests.browser.conftest import home_of, watched
 from tests.browser.console import Console
 from tests.browser.receiver import receiver
 from tests.scenarios.processes import Billhook, Server, until
@@ -106,7 +106,7 @@ def test_times_are_in_the_readers_zone_with_the_exact_moment_on_hover(
 ) -> None:
     state = {"storage_state": signed_in_state, "locale": "en-GB", "timezone_id": "Asia/Tokyo"}
     with watched(chromium.new_context(**state), server) as page:  # type: ignore[arg-type]
-        Console(page, server).open("/settings/profile")
+        Console(page, home_of(server)).open("/settings/profile")
         shown = page.locator("time").first
         exact = shown.get_attribute("datetime") or ""
         hour = (int(exact[11:13]) + 9) % 24
@@ -120,7 +120,7 @@ def test_pages_are_whole_without_script(
     context = chromium.new_context(storage_state=signed_in_state, java_script_enabled=False)
     with watched(context, server) as page:
         form = f"/settings/notifications/groups/{ids['empty']}/providers/new"
-        Console(page, server).open(form)
+        Console(page, home_of(server)).open(form)
         page.get_by_label("Name", exact=True).fill("No script")
         page.get_by_role("button", name="Add header").click()
         page.get_by_role("button", name="Add header").click()

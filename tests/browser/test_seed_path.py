@@ -183,7 +183,7 @@ def test_the_list_changes_before_ones_eyes(console: Console, program: object, ho
     page.get_by_role("button", name="Save").last.click()
     console.open("/deliveries")
     with page.context.new_page() as other:
-        elsewhere = Console(other, console.server)
+        elsewhere = Console(other, console.home)
         elsewhere.open("/settings/notifications")
         other.get_by_role("link", name="Live", exact=True).click()
         send(elsewhere, title="Out of the blue")

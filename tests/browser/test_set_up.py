@@ -3,7 +3,7 @@
 import httpx
 from playwright.sync_api import Browser, expect
 
-from tests.browser.conftest import watched
+from tests.browser.conftest import home_of, watched
 from tests.browser.console import EMAIL, PASSWORD, Console
 from tests.scenarios.processes import Server
 
@@ -36,7 +36,7 @@ def test_a_viewer_is_invited_looks_and_changes_nothing(chromium: Browser, server
     console.press("Make the link")
     link = console.page.get_by_label("One-time link").input_value()
     with watched(chromium.new_context(), server) as page:
-        vic = Console(page, server)
+        vic = Console(page, home_of(server))
         page.goto(link)
         page.get_by_label("Password", exact=True).fill(PASSWORD)
         page.get_by_label("Password again").fill(PASSWORD)
@@ -60,7 +60,7 @@ def test_the_theme_is_kept(console: Console) -> None:
 
 def test_without_script_people_can_sign_in(chromium: Browser, server: Server, signed_in_state: object) -> None:
     with watched(chromium.new_context(java_script_enabled=False), server) as page:
-        Console(page, server).sign_in()
+        Console(page, home_of(server)).sign_in()
         page.wait_for_url("**/settings/notifications")
 
 
