@@ -9,6 +9,7 @@ from billhook.accounts.installation import Installation
 from billhook.accounts.users import Role
 from billhook.app import App
 from tests.console.support import add_user, signed_in
+from tests.outbound.receivers import RawReceiver
 
 
 @pytest.fixture
@@ -25,3 +26,10 @@ async def viewer(app: App, installation: Installation) -> AsyncIterator[httpx.As
     person = await add_user(installation, email="viewer@example.com", role=Role.VIEWER)
     async with signed_in(app, installation, person) as opened:
         yield opened
+
+
+@pytest.fixture
+async def receiver() -> AsyncIterator[RawReceiver]:
+    """One that takes whatever comes."""
+    async with RawReceiver() as listening:
+        yield listening

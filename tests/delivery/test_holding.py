@@ -213,3 +213,25 @@ async def test_a_week_is_seven_days_and_an_old_delivery_is_not_given_up_for_its_
     assert await do(installation, holding.reconcile) == 0
     assert HELD_MS == 7 * DAY_MS
     assert len(await rows_of(installation.db, deliveries)) == 1
+
+
+async def test_what_is_queued_is_counted_for_a_provider_and_for_a_group(installation: Installation) -> None:
+    team, other = await make_team(installation, 2), await make_team(installation, name="Other")
+    await send(team, 3)
+    await send(other)
+    ids = sorted(
+        row.id for row in await rows_of(installation.db, deliveries, deliveries.c.provider_id == team.provider.id)
+    )
+    await set_deliveries(installation.db, ids[0], state=State.HELD)
+    await set_deliveries(installation.db, ids[1], state=State.DELIVERED)
+    async with installation.db.reading() as tx:
+        assert await holding.count_queued(tx, provider_id=team.provider.id) == 2
+        assert await holding.count_queued(tx, group_id=team.group.id) == 5
+
+
+async def test_a_long_queue_is_counted_only_so_far(installation: Installation, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(holding, "MOST_COUNTED", 2)
+    team = await make_team(installation)
+    await send(team, 5)
+    async with installation.db.reading() as tx:
+        assert await holding.count_queued(tx, provider_id=team.provider.id) == 3

@@ -141,3 +141,21 @@ async def test_two_groups_of_a_name_cannot_be_stored(installation: Installation)
             await store.insert_group(tx, twin)
     async with installation.db.reading() as tx:
         assert len((await tx.execute(select(groups))).all()) == 1
+
+
+async def test_the_newest_members_of_several_groups_come_at_once(installation: Installation) -> None:
+    full, empty, other = [await make_group(installation, name) for name in ("Full", "Empty", "Other")]
+    made = [(await make_provider(installation, full.id))[0] for _ in range(4)]
+    await make_provider(installation, other.id)
+    async with installation.db.transaction() as tx:
+        await store.delete_providers(tx, providers.c.id == made[3].id, now=NOW)
+    async with installation.db.reading() as tx:
+        members = await store.list_members(tx, [full.id, empty.id], most=2)
+    assert [(row.id, row.total) for row in members[full.id]] == [(made[2].id, 3), (made[1].id, 3)]
+    assert members[empty.id] == []
+    assert members.keys() == {full.id, empty.id}
+
+
+async def test_no_groups_have_no_members(installation: Installation) -> None:
+    async with installation.db.reading() as tx:
+        assert await store.list_members(tx, [], most=2) == {}
