@@ -61,7 +61,7 @@ async def show_deliveries(visit: SignedIn) -> Response:
         except InvalidParameters as error:
             return await _refused(tx, visit, asked, error)
         found = await reads.list_with_names(tx, scope.wanted)
-        version = live.version_of(found)
+        version = live.version_of(*found)
         if live.is_unchanged(visit, version):
             return live.not_modified(version)
         around = {} if live.is_part(visit) else await _around(tx, visit, scope)

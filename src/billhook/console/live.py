@@ -3,6 +3,7 @@
 from hashlib import sha256
 from typing import Any
 
+from sqlalchemy import Row
 from starlette.responses import Response
 
 from billhook.console.pages import HEADERS
@@ -11,7 +12,8 @@ from billhook.console.visit import Visit
 
 def version_of(*seen: object) -> str:
     """Differs whenever what would be shown differs."""
-    return sha256(repr(seen).encode()).hexdigest()[:20]
+    whole = [tuple(each) if isinstance(each, Row) else each for each in seen]  # the text of a Row is cut short
+    return sha256(repr(whole).encode()).hexdigest()[:20]
 
 
 def is_unchanged(visit: Visit, version: str) -> bool:

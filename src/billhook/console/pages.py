@@ -133,14 +133,14 @@ def moment(at: datetime | int | None, none: str = "never") -> Markup | str:
         at = datetime.fromtimestamp(at / 1000, UTC)
     exact = at.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
     shown = at.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
-    return Markup('<time datetime="{}" title="{}">{}</time>').format(exact, exact, shown)
+    return Markup(f'<time datetime="{exact}" title="{exact}">{shown}</time>')
 
 
 def countdown(at_ms: int) -> Markup:
     """In UTC; a script turns it into the time that is left."""
     at = datetime.fromtimestamp(at_ms / 1000, UTC)
     exact = at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
-    return Markup('<span data-countdown="{}" title="{}">at {:%Y-%m-%d %H:%M:%S} UTC</span>').format(exact, exact, at)
+    return Markup(f'<span data-countdown="{exact}" title="{exact}">at {at:%Y-%m-%d %H:%M:%S} UTC</span>')
 
 
 def spell_count(number: int, one: str, many: str = "") -> Markup:
