@@ -7,16 +7,24 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
-from billhook.cli.demo import SCHEDULE, demo_settings
+from billhook.accounts.installation import Installation
+from billhook.app import App
+from billhook.cli.demo import SCHEDULE, demo_settings, streaming
+from billhook.cli.demo_set_up import set_up
+from billhook.delivery.control import delete_group
+from billhook.delivery.reads import Filter, list_notifications
 from billhook.settings import Settings, parse_schedule
 from tests.cli.conftest import Billhook
 from tests.scenarios.processes import PATIENCE, Running, billhook_in, until
+from tests.support import OPERATOR
+from tests.support import until as soon
 
 OF_A_PERSON = {
     "BILLHOOK_DATABASE_URL": "postgresql://nobody@127.0.0.1:1/nothing",
@@ -161,3 +169,19 @@ def test_no_setting_of_the_person_counts(tmp_path: Path, monkeypatch: pytest.Mon
         monkeypatch.delenv(name)
     left = settings.model_dump(exclude=wanted)
     assert left == Settings(data_dir=tmp_path).model_dump(exclude=wanted)
+
+
+async def test_the_stream_outlives_a_group_that_the_person_deletes(installation: Installation, app: App) -> None:
+    now = datetime.now(UTC)
+    placement = await set_up(installation, password="a password of the tests", receiver="http://127.0.0.1:1", now=now)
+    gone = placement.group_ids["Budget alerts"]
+    async with installation.db.transaction() as tx:
+        await delete_group(tx, gone, author=OPERATOR, now=now)
+
+    async def others_are_served() -> bool:
+        async with installation.db.reading() as tx:
+            sent = await list_notifications(tx, Filter(placement.organization_id))
+        return {row.group_id for row in sent} == {*placement.group_ids.values()} - {gone}
+
+    async with streaming(app.hub, placement, begun=0):
+        await soon(others_are_served)

@@ -35,7 +35,7 @@ STOPPING = (signal.SIGINT, signal.SIGTERM)
 SCHEDULE = "2s,5s,15s,45s,2m"  # short enough to be watched to its end
 BURST = 15  # notifications at once, so that there is something to see from the first page on
 PAUSE_SECONDS = 1.5
-MOST = 20_000  # notifications, then it is enough: a working day of them, about 130 MB in the temporary folder
+MOST = 50_000  # notifications, then it is enough: most of a day of them, about 150 MB in the temporary folder
 
 Port = Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 takes a free one.")]
 

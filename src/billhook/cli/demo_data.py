@@ -74,7 +74,7 @@ GROUPS = (
         (
             Provider("Anomaly triage", "/triage/inbox"),
             Provider("Data warehouse", "/warehouse/load", rate_limit=5),
-            Provider("Service desk", "/service-desk/tickets", broke=4 * HOUR),
+            Provider("Service desk", "/service-desk/tickets", broke=9 * HOUR),
         ),
     ),
     Group(

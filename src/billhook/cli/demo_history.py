@@ -31,7 +31,7 @@ DAYS = 7
 BREAK_MS = 3 * 60_000  # between the past and the present, so that what was tried again has come to its end
 GAP_MS = 8 * 60_000  # from one notification to the next, at the busiest time of the day
 COUNTED = 60  # attempts of a provider in the busiest hour; most are only counted: the stream would dwarf a true past
-NIGHT, WEEKEND = 0.25, 0.4  # of the busiest time
+NIGHT, WEEKEND = 0.5, 0.6  # of the busiest time
 STAMP = len("ntf_") + 10  # characters of an id up to the end of its moment
 CONNECT_MS = 0.4
 # Of a provider's health; its breaker is closed, so that it is soon seen to open.
@@ -62,8 +62,8 @@ class Past:
         group, said = message(number)
         group_id = self.placement.group_ids[group]
         sent = {"id": self._id("ntf", at_ms), "organization_id": self.placement.organization_id, "group_id": group_id}
-        said_row = {"sender": self.placement.sender, "title": said.title, "content": said.content, "created_ms": at_ms}
-        self.notifications.append(sent | said_row)
+        words = {"sender": self.placement.sender, "title": said.title, "content": said.content, "created_ms": at_ms}
+        self.notifications.append(sent | words)
         for provider in self.placement.providers:
             if provider.group_id == group_id:
                 row = sent | {"id": self._id("dlv", at_ms), "notification_id": sent["id"], "provider_id": provider.id}
@@ -105,11 +105,8 @@ class Past:
         )
 
     def _feel(self, provider_id: str, decision: Decision, now_ms: int) -> None:
-        before, rule = (
-            self.health.get(provider_id, Health()),
-            succeeded if decision.state == State.DELIVERED else failed,
-        )
-        self.health[provider_id] = rule(before, now_ms)
+        rule = succeeded if decision.state == State.DELIVERED else failed
+        self.health[provider_id] = rule(self.health.get(provider_id, Health()), now_ms)
 
     def _exchange(self, provider: Placed, at_ms: int) -> Exchange:
         self.visits[provider.id] += 1
@@ -118,8 +115,7 @@ class Past:
         timings = Timings(None, CONNECT_MS, None, took_ms if reply else None, took_ms)
         if reply is None:
             return Exchange(None, "connection_reset", "127.0.0.1", timings, (), b"", truncated=False)
-        raw = tuple((name.encode(), value.encode()) for name, value in headers_of(reply))
-        headers = kept_headers(raw)
+        headers = kept_headers(tuple((name.encode(), value.encode()) for name, value in headers_of(reply)))
         return Exchange(reply.status, None, "127.0.0.1", timings, headers, reply.body.encode(), truncated=False)
 
     def _log(self, delivery_id: str, number: int, exchange: Exchange, at_ms: int, next_ms: int | None) -> None:
