@@ -66,7 +66,7 @@ async def test_every_state_is_explained(browser: httpx.AsyncClient, installation
     held = await shown_as(browser, db, sent, state="held", since_ms=AT_MS)
     assert "held The provider is paused." in held
     assert "Held until 2026-06-08 12:00:00 UTC" in held
-    assert "Deliver again" not in held
+    assert "Redeliver" not in held
 
 
 async def test_a_cancelled_one_says_why_and_shows_no_request(
@@ -79,7 +79,7 @@ async def test_a_cancelled_one_says_why_and_shows_no_request(
     said = text_of(await page(browser, path_of(sent)))
     assert "cancelled The provider was deleted before this was delivered." in said
     assert "the request can no longer be shown" in said
-    assert "Deliver again" not in said
+    assert "Redeliver" not in said
 
 
 async def test_the_next_attempt_is_a_countdown(browser: httpx.AsyncClient, installation: Installation) -> None:

@@ -12,7 +12,8 @@ from billhook.groups.store import groups, providers
 from billhook.storage.database import Transaction
 from billhook.storage.ids import first_id, is_id
 
-# What the rows of people's lists say besides what is in the delivery.
+# What the rows of people's lists say: no lease's end, which moves while nothing changes.
+SHOWN = tuple(column for column in deliveries.columns if column.name != "lease_until_ms")
 OWNERS = (
     providers.c.name.label("provider_name"),
     providers.c.state.label("provider_state"),
@@ -59,9 +60,10 @@ async def list_with_names(tx: Transaction, wanted: Filter) -> Sequence[Row[Any]]
         .join(providers, providers.c.id == deliveries.c.provider_id)
         .join(groups, groups.c.id == deliveries.c.group_id)
     )
-    query = select(deliveries, notifications.c.title, *OWNERS).select_from(named)
+    query: Select[Any] = select(*SHOWN, notifications.c.title, *OWNERS).select_from(named)
     query = query.where(deliveries.c.id.in_(_ids(wanted))).order_by(deliveries.c.id.desc())
-    return (await tx.execute(query)).all()
+    found: Sequence[Row[Any]] = (await tx.execute(query)).all()
+    return found
 
 
 def _ids(wanted: Filter) -> Select[Any]:
