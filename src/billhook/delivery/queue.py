@@ -204,8 +204,8 @@ async def _lease(
     if not wanted:
         return []
     picked = _trim((await tx.execute(_first_of_each(tx.dialect.name), _first_parameters(wanted))).all(), wanted)
-    lease = new_id("lse")
-    await tx.execute(_stamp(tx.dialect.name), {"ids": pack([{"id": row.id} for row in picked]), "lease": lease})
+    lease, ids = new_id("lse"), pack([{"id": row.id} for row in picked])
+    stamped = {row.id: row for row in await tx.execute(_stamp(tx.dialect.name), {"ids": ids, "lease": lease})}
     health_of_each = {each.id: each.health for each in ours}
     return [
         Leased(
@@ -215,13 +215,14 @@ async def _lease(
             health_of_each[row.provider_id],
             row.title,
             row.content,
-            attempts=row.attempts,
-            charged=row.charged,
-            since_ms=row.since_ms,
+            attempts=stamped[row.id].attempts,
+            charged=stamped[row.id].charged,
+            since_ms=stamped[row.id].since_ms,
             due_ms=row.due_ms,
             claimed_ms=now,
         )
         for row in picked
+        if row.id in stamped
     ]
 
 
@@ -252,23 +253,25 @@ def _first_of_each(dialect: str) -> Select[Any]:
         .limit(bindparam("most", type_=Integer))
         .correlate(want)
     )
-    columns = [deliveries.c[name] for name in ("id", "provider_id", "attempts", "charged", "since_ms", "due_ms")]
+    columns = (deliveries.c.id, deliveries.c.provider_id, deliveries.c.due_ms)
     chosen = select(*columns, notifications.c.title, notifications.c.content)
     if dialect == "sqlite":
         joined = want.join(deliveries, deliveries.c.id.in_(first))
     else:
-        taken = first.with_for_update(skip_locked=True).lateral("taken")
+        taken = first.lateral("taken")
         joined = want.join(taken, literal(True)).join(deliveries, deliveries.c.id == taken.c.id)
     return chosen.select_from(joined.join(notifications, notifications.c.id == deliveries.c.notification_id))
 
 
 @cache
-def _stamp(dialect: str) -> Update:
+def _stamp(dialect: str) -> Any:
+    """Only what is still ready: no other worker takes them, but they may have been held or cancelled meanwhile."""
     ids = rows(dialect, "ids", id=Text())
     return (
         update(deliveries)
-        .where(deliveries.c.id == ids.c.id)
+        .where(deliveries.c.id == ids.c.id, *READY)
         .values(lease=bindparam("lease", type_=Text), lease_until_ms=now_ms() + LEASE_MS)
+        .returning(deliveries.c.id, deliveries.c.attempts, deliveries.c.charged, deliveries.c.since_ms)
     )
 
 
