@@ -60,7 +60,7 @@ def test_deliveries_met_every_fate() -> None:
     told = past()
     assert {row["state"] for row in told.deliveries} >= {State.DELIVERED, State.FAILED, State.HELD}
     assert {row["attempts"] for row in told.deliveries} >= {0, 1, 2, 6}
-    assert {row["status"] for row in told.attempts} >= {None, 200, 404, 500, 503}
+    assert {row["status"] for row in told.attempts} >= {None, 200, 404, 429, 500, 503}
 
 
 def test_attempts_are_those_that_their_deliveries_speak_of() -> None:
@@ -70,6 +70,7 @@ def test_attempts_are_those_that_their_deliveries_speak_of() -> None:
         assert [each["number"] for each in tried] == list(range(1, row["attempts"] + 1))
         assert all(each["next_ms"] is not None for each in tried[:-1])
         assert row["status"] == (tried[-1]["status"] if tried else None)
+        assert row["charged"] == sum(each["status"] != 429 for each in tried)
 
 
 def test_a_receiver_was_well_before_it_broke_and_nothing_was_sent_while_paused() -> None:

@@ -71,13 +71,15 @@ class Past:
 
     def _deliver(self, delivery_id: str, provider: Placed, sent_ms: int) -> dict[str, Any]:
         """What becomes of it, attempt by attempt."""
-        tried, at_ms, exchange, decision = 0, sent_ms, None, Decision(State.PENDING)
+        tried = charged = 0
+        at_ms, exchange, decision = sent_ms, None, Decision(State.PENDING)
         if is_after(provider.sample.paused, sent_ms, self.now_ms):
             decision = Decision(State.HELD)
         while decision.state == State.PENDING and at_ms < self.now_ms:
             exchange, tried = self._exchange(provider, at_ms), tried + 1
             ended_ms = at_ms + round(exchange.timings.total)
-            decision = self._decide(exchange, tried, sent_ms, ended_ms)
+            decision = self._decide(exchange, charged, sent_ms, ended_ms)
+            charged += decision.is_charged
             next_ms = ended_ms + round(decision.wait.total_seconds() * 1000)
             self._log(delivery_id, tried, exchange, at_ms, next_ms if decision.state == State.PENDING else None)
             self._feel(provider.id, decision, ended_ms)
@@ -85,7 +87,7 @@ class Past:
         return {
             "state": decision.state,
             "attempts": tried,
-            "charged": tried,
+            "charged": charged,
             "created_ms": sent_ms,
             "since_ms": sent_ms,
             "due_ms": at_ms,
@@ -94,10 +96,10 @@ class Past:
             "error": exchange.error if exchange else None,
         }
 
-    def _decide(self, exchange: Exchange, tried: int, sent_ms: int, ended_ms: int) -> Decision:
+    def _decide(self, exchange: Exchange, charged: int, sent_ms: int, ended_ms: int) -> Decision:
         return decide(
             result_of(exchange),
-            charged=tried - 1,
+            charged=charged,
             age=timedelta(milliseconds=ended_ms - sent_ms),
             schedule=self.schedule,
             now=datetime.fromtimestamp(ended_ms / 1000, UTC),
@@ -105,6 +107,8 @@ class Past:
         )
 
     def _feel(self, provider_id: str, decision: Decision, now_ms: int) -> None:
+        if not decision.is_charged:  # it asked us to wait: neither well nor ill
+            return
         rule = succeeded if decision.state == State.DELIVERED else failed
         self.health[provider_id] = rule(self.health.get(provider_id, Health()), now_ms)
 

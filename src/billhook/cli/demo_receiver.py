@@ -26,6 +26,8 @@ class Reply:
 HANGS_UP = None
 WELL = Reply()
 QUEUED = Reply(202, '{"status": "queued"}', seconds=0.06)
+SUGGESTED = Reply(200, '{"mode": "dry-run"}', seconds=0.25)
+BUSY = Reply(429, '{"error": "4 requests a minute"}', retry_after=20)
 CRASHED = Reply(
     500, "NullPointerException: approver\n  at approvals.Route.next(Route.java:88)\n", 0.2, None, "text/plain"
 )
@@ -40,7 +42,7 @@ PATHS: dict[str, tuple[Reply | None, ...]] = {
     "/pager/events": (QUEUED, Reply(202, QUEUED.body, seconds=0.1)),
     "/triage/inbox": (Reply(204, "", seconds=0.03),),
     "/mailer/send": (Reply(200, '{"recipients": 14}', seconds=0.12), Reply(200, '{"recipients": 14}', seconds=0.3)),
-    "/rightsizing/suggest": (Reply(200, '{"mode": "dry-run"}', seconds=0.25),),
+    "/rightsizing/suggest": (*4 * (SUGGESTED,), BUSY),
     "/savings/track": (WELL,),
     "/warehouse/load": tuple(Reply(201, '{"rows": 1}', seconds) for seconds in (1.2, 2.4, 0.9, 3.5, 1.6)),
     "/approvals/requests": (QUEUED, QUEUED, CRASHED),
