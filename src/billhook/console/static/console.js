@@ -71,7 +71,7 @@ document.addEventListener("submit", (event) => {
 // --- live ----------------------------------------------------------------------------------------------------------
 
 // <div data-live="2" id="…" data-etag="…"> is fetched again from this address (or data-from) every so many seconds, while
-// the page is looked at; the server says when it has not changed. What has an id and the same data-version stays as it
+// the page is looked at; the server says by the ETag when it has not changed. What has an id and the same data-version stays as it
 // is, with all that was opened or chosen in it; what is new or changed is marked.
 function morph(place, fresh) {
   const before = new Map();
@@ -111,7 +111,9 @@ async function refresh(place) {
   tellLive(place, "Live", true);
   if (answer.status === 304) return;
   const fresh = new DOMParser().parseFromString(await answer.text(), "text/html").getElementById(place.id);
-  if (fresh && !isBusy(place)) morph(place, fresh);
+  if (!fresh || isBusy(place) || fresh.outerHTML === place.lastSeen) return;
+  place.lastSeen = fresh.outerHTML;
+  morph(place, fresh);
 }
 
 function keepLive(place) {
