@@ -71,8 +71,8 @@ document.addEventListener("submit", (event) => {
 // --- live ----------------------------------------------------------------------------------------------------------
 
 // <div data-live="2" id="…" data-etag="…"> is fetched again from this address (or data-from) every so many seconds, while
-// the page is looked at; the server says by the ETag when it has not changed. What has an id and the same data-version stays as it
-// is, with all that was opened or chosen in it; what is new or changed is marked.
+// the page is looked at; the server says by the ETag when it has not changed. What has an id and the same data-version
+// stays as it is, with all that was opened or chosen in it; what is new or changed is marked.
 function morph(place, fresh) {
   const before = new Map();
   each("[id][data-version]", (row) => before.set(row.id, row), place);
