@@ -7,6 +7,7 @@ import pytest
 from sqlalchemy import select
 
 from billhook.accounts import invitations
+from billhook.accounts.audit import Actor
 from billhook.accounts.installation import Installation
 from billhook.accounts.invitations import GOOD_FOR, set_up_token
 from billhook.accounts.organizations import find_organization
@@ -106,9 +107,26 @@ async def test_inviting_again_ends_the_link_before(db: Database) -> None:
 
 
 async def test_who_is_a_user_is_not_invited(db: Database) -> None:
-    await person(db, "bob@example.com")
+    bob = await person(db, "bob@example.com")
     with pytest.raises(UserConflict, match="already a user"):
-        await invite(db, await organization(db))
+        await invite(db, bob.organization_id)
+
+
+async def test_a_user_of_another_organization_is_not_given_away(db: Database) -> None:
+    await person(db, "bob@example.com")
+    token = await invite(db, await organization(db, "Another"))
+    with pytest.raises(UserConflict):
+        await accept(db, token)
+
+
+async def test_the_invitations_of_who_may_no_longer_invite_are_withdrawn(db: Database) -> None:
+    token = await invite(db, await organization(db))
+    async with db.transaction() as tx:
+        await invitations.withdraw_all_by(tx, Actor("user:somebody-else"))
+        assert await invitations.find_invitation(tx, token, now=NOW)
+        await invitations.withdraw_all_by(tx, OPERATOR)
+    with pytest.raises(InvitationNotFound):
+        await accept(db, token)
 
 
 async def test_who_became_a_user_meanwhile_cannot_accept(db: Database) -> None:

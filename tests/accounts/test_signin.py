@@ -32,7 +32,7 @@ async def knock(
     at: float = 0.0,
 ) -> User:
     where = address or f"10.0.{next(MANY) % 65536 // 256}.{next(MANY) % 256}"
-    return await doorkeeper.sign_in(db, Attempt(email, password, where, known), now=at)
+    return (await doorkeeper.sign_in(db, Attempt(email, password, where, known), now=at)).user
 
 
 async def fail(doorkeeper: Doorkeeper, db: Database, times: int, **how: object) -> None:
@@ -95,6 +95,33 @@ async def test_an_address_may_fail_thirty_times_in_five_minutes(db: Database, do
     with pytest.raises(RateLimited):
         await knock(doorkeeper, db, address="2001:db8::2")
     assert await knock(doorkeeper, db, address="2001:db8:0:1::1")
+
+
+async def test_failures_of_neighbours_do_not_lock_out_who_has_signed_in_before(
+    db: Database, doorkeeper: Doorkeeper
+) -> None:
+    ada = await person(db, "ada@example.com")
+    for number in range(FAILURES_PER_ADDRESS):
+        await fail(doorkeeper, db, 1, email=f"user{number}@example.com", address="192.0.2.1")
+    assert await knock(doorkeeper, db, address="192.0.2.1", known=doorkeeper.known_browser(ada.id))
+
+
+async def test_what_is_remembered_of_an_address_is_short_and_forgotten(db: Database, doorkeeper: Doorkeeper) -> None:
+    await fail(doorkeeper, db, 1, email="x" * 500_000 + "@example.com", address="192.0.2.1")
+    window = doorkeeper._accounts
+    assert len(repr(list(window.moments))) < 300
+    (key,) = window.moments
+    assert window.wait_seconds(key, WINDOW_SECONDS) == 0
+    assert not window.moments
+
+
+async def test_who_is_signed_in_may_not_guess_the_password_without_end(db: Database, doorkeeper: Doorkeeper) -> None:
+    ada = await person(db, "ada@example.com")
+    for _ in range(FAILURES_PER_ACCOUNT):
+        assert not await doorkeeper.confirm(db, ada, "wrong", now=0.0)
+    with pytest.raises(RateLimited):
+        await doorkeeper.confirm(db, ada, PASSWORD, now=1.0)
+    assert await doorkeeper.confirm(db, ada, PASSWORD, now=WINDOW_SECONDS)
 
 
 async def test_signing_in_rightly_uses_nothing_up(db: Database, doorkeeper: Doorkeeper) -> None:

@@ -1,12 +1,12 @@
 """Ways in and out."""
 
 from collections.abc import AsyncIterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import httpx
 import pytest
 
-from billhook.accounts import invitations
+from billhook.accounts import invitations, sessions, users
 from billhook.accounts.audit import Actor
 from billhook.accounts.installation import Installation
 from billhook.accounts.invitations import set_up_token
@@ -15,7 +15,7 @@ from billhook.accounts.signin import FAILURES_PER_ACCOUNT
 from billhook.accounts.users import Role
 from billhook.app import App, running_app
 from billhook.settings import Settings
-from tests.console.support import PASSWORD, add_user, form_token, submit
+from tests.console.support import PASSWORD, add_user, form_token, password_hash, submit
 from tests.support import BASE_URL
 
 SIGN_IN = "/console/sign-in"
@@ -161,6 +161,7 @@ async def test_a_form_of_another_browser_is_refused(stranger: httpx.AsyncClient,
         {"Sec-Fetch-Site": "same-site"},
         {"Origin": "https://evil.example"},
         {"Origin": "null"},
+        {"Origin": "http://[x"},
     ],
 )
 async def test_a_form_sent_by_another_site_is_refused(
@@ -195,6 +196,38 @@ async def test_a_cookie_without_https_stays_within_the_console(
     entered = await sign_in(stranger)
     (session,) = [each for each in entered.headers.get_list("set-cookie") if each.startswith("billhook-session=")]
     assert session.endswith("; HttpOnly; Path=/console; SameSite=lax")
+
+
+async def test_a_password_changed_while_somebody_signs_in_with_the_old_one_keeps_them_out(
+    stranger: httpx.AsyncClient, installation: Installation
+) -> None:
+    user = await add_user(installation, email="ada@example.com")
+    async with installation.db.transaction() as tx:
+        assert await users.still_has(tx, user, password_hash())
+        await users.change_password(tx, user, "another hash", actor=Actor("cli:test"), now=datetime.now(UTC))
+        assert not await users.still_has(tx, user, password_hash())
+    assert (await sign_in(stranger)).status_code == 400
+
+
+async def test_a_page_that_keeps_itself_up_to_date_is_no_visit(
+    stranger: httpx.AsyncClient, installation: Installation
+) -> None:
+    user = await add_user(installation, email="ada@example.com")
+    await sign_in(stranger)
+    an_hour_ago = datetime.now(UTC) - timedelta(hours=1)
+
+    async def seen() -> datetime:
+        async with installation.db.reading() as tx:
+            (session,) = await sessions.list_sessions(tx, user.id, now=datetime.now(UTC))
+        return session.seen_at
+
+    async with installation.db.transaction() as tx:
+        (session,) = await sessions.list_sessions(tx, user.id, now=datetime.now(UTC))
+        await sessions.mark_seen(tx, session, address="192.0.2.1", now=an_hour_ago)
+    await stranger.get("/console/settings/profile", headers={"X-Fragment": "x"})
+    assert await seen() == an_hour_ago
+    await stranger.get("/console/settings/profile")
+    assert await seen() > an_hour_ago
 
 
 async def test_the_root_leads_to_the_console(stranger: httpx.AsyncClient) -> None:

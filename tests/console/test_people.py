@@ -55,6 +55,18 @@ async def test_a_role_is_changed_and_holds_at_once(
     assert "bob@example.com" not in (await browser.get(USERS)).text
 
 
+async def test_who_is_removed_or_demoted_leaves_no_invitation_behind(
+    app: App, installation: Installation, browser: httpx.AsyncClient
+) -> None:
+    for number, (action, fields) in enumerate([("remove", {}), ("role", {"role": "viewer"})]):
+        bob = await add_user(installation, email=f"bob{number}@example.com")
+        async with signed_in(app, installation, bob) as theirs:
+            made = await submit(theirs, USERS, f"{USERS}/invite", email="back@example.com", role="admin")
+        (link,) = re.findall(r"http://billhook.test(/console/invitation/[\w-]+)", made.text)
+        await submit(browser, USERS, f"{USERS}/{bob.id}/{action}", **fields)
+        assert (await browser.get(link)).status_code == 404
+
+
 async def test_the_last_admin_stays(installation: Installation, browser: httpx.AsyncClient) -> None:
     page = (await browser.get(USERS)).text
     (action,) = re.findall(rf'action="({USERS}/usr_\w+)/role"', page)

@@ -4,6 +4,7 @@ import httpx
 import pytest
 
 from billhook.accounts.installation import Installation
+from billhook.accounts.signin import FAILURES_PER_ACCOUNT
 from billhook.app import App
 from tests.console.support import PASSWORD, add_user, signed_in, submit
 
@@ -41,6 +42,15 @@ async def test_a_mistake_changes_nothing_and_is_named(
     assert refused.status_code == 400
     assert message in refused.text
     assert NEW not in refused.text
+
+
+async def test_the_password_cannot_be_guessed_without_end(viewer: httpx.AsyncClient) -> None:
+    fields = {"current_password": "wrong", "password": NEW, "password_again": NEW}
+    for _ in range(FAILURES_PER_ACCOUNT):
+        assert (await submit(viewer, PROFILE, f"{PROFILE}/password", **fields)).status_code == 400
+    refused = await submit(viewer, PROFILE, f"{PROFILE}/password", **(fields | {"current_password": PASSWORD}))
+    assert refused.status_code == 429
+    assert "retry-after" in refused.headers
 
 
 async def test_sessions_are_listed_and_ended(app: App, installation: Installation) -> None:

@@ -77,7 +77,9 @@ async def test_static_files_are_kept_by_browsers_and_nothing_else_is_served(brow
 async def test_a_one_time_link_is_not_in_the_log(
     app: App, installation: Installation, browser: httpx.AsyncClient, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    await browser.get("/console/invitation/very-secret-token")
+    for path in ("/invitation/very-secret-token", "/Set-up/very-secret-token", "/invitation/very-secret-token/"):
+        await browser.get(f"/console{path}")
+        await browser.put(f"/console{path}")
     app.asgi.access.flush()
     told = capsys.readouterr()
     assert "very-secret-token" not in told.out + told.err

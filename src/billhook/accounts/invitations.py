@@ -30,6 +30,7 @@ invitations = Table(
     Column("organization_id", Text, ForeignKey("organizations.id"), nullable=False, index=True),
     Column("email", Text, nullable=False),
     Column("role", Text, nullable=False),
+    Column("invited_by", Text, nullable=False),
     Column("created_at", Moment, nullable=False),
     Column("expires_at", Moment, nullable=False, index=True),
 )
@@ -70,10 +71,14 @@ async def set_up(tx: Transaction, vault: Vault, token: str, *, email: str, passw
 async def invite(
     tx: Transaction, organization_id: str, *, email: str, role: Role, actor: Actor, now: datetime
 ) -> tuple[Invitation, str]:
-    """The invitation and the token of its link. An earlier one to the same address ends."""
+    """The invitation and the token of its link. An earlier one to the same address ends.
+
+    Whether the address belongs to somebody of another organization is told only to who opens the link.
+    """
     await feed.advance(tx)
     address = normal_email(email)
-    if await find_by_email(tx, address) is not None:
+    found = await find_by_email(tx, address)
+    if found is not None and found[0].organization_id == organization_id:
         raise UserConflict(f"there is already a user {address}")
     same = (invitations.c.organization_id == organization_id, invitations.c.email == address)
     await tx.execute(delete(invitations).where(*same))
@@ -83,7 +88,7 @@ async def invite(
         Invitation(new_id("inv"), organization_id, address, role, now, now + GOOD_FOR),
         secrets.token_urlsafe(32),
     )
-    row = {"organization_id": organization_id, "email": address, "role": role}
+    row = {"organization_id": organization_id, "email": address, "role": role, "invited_by": actor.name}
     moments = {"created_at": now, "expires_at": made.expires_at}
     await tx.execute(insert(invitations).values(id=made.id, digest=digest_of(token), **row, **moments))
     await note(tx, actor, "user.invited", subject=made.id, now=now, email=address, role=role)
@@ -102,7 +107,8 @@ async def accept_invitation(tx: Transaction, token: str, *, password_hash: str, 
     """The user that was invited; the link is used up."""
     await feed.advance(tx)  # one at a time: whoever is second finds it gone
     found = await find_invitation(tx, token, now=now)
-    await tx.execute(delete(invitations).where(invitations.c.id == found.id))
+    if not (await tx.execute(delete(invitations).where(invitations.c.id == found.id))).rowcount:
+        raise InvitationNotFound()
     actor = Actor("system", found.organization_id)
     return await create_user(
         tx, found.organization_id, email=found.email, password_hash=password_hash, role=found.role, actor=actor, now=now
@@ -119,6 +125,11 @@ async def withdraw(tx: Transaction, organization_id: str, invitation_id: str, *,
     is_it = (invitations.c.id == invitation_id, invitations.c.organization_id == organization_id)
     if is_id(invitation_id) and (await tx.execute(delete(invitations).where(*is_it))).rowcount:
         await note(tx, actor, "user.invitation-withdrawn", subject=invitation_id, now=now)
+
+
+async def withdraw_all_by(tx: Transaction, actor: Actor) -> None:
+    """Of somebody who may no longer invite."""
+    await tx.execute(delete(invitations).where(invitations.c.invited_by == actor.name))
 
 
 async def purge(tx: Transaction, *, now: datetime, limit: int) -> int:

@@ -1,16 +1,17 @@
 """Sign in with email and password; failures are limited by address and by account.
 
-The limit of an account would let anybody lock its owner out by failing on and on. So a browser that has signed in
-before has a limit of its own for that account, which others cannot use up (OWASP calls this a device cookie).
+The limits would let anybody lock an owner out by failing on and on. So a browser that has signed in before has a limit
+of its own for that account, which others cannot use up (OWASP calls this a device cookie).
 """
 
 import hmac
 import math
+from collections.abc import Hashable
 from dataclasses import dataclass, field
 from hashlib import sha256
 
 from billhook.accounts.passwords import matches_aside
-from billhook.accounts.users import User, find_by_email
+from billhook.accounts.users import LONGEST_EMAIL, User, find_by_email
 from billhook.errors import InvalidParameters, RateLimited
 from billhook.storage.database import Database
 from billhook.storage.vault import Vault
@@ -20,6 +21,8 @@ FAILURES_PER_ACCOUNT = 10  # in five minutes
 FAILURES_PER_ADDRESS = 30
 REFUSED = "the email address or the password is not right"
 
+Count = tuple[FailureWindow, Hashable]
+
 
 @dataclass(frozen=True)
 class Attempt:
@@ -27,6 +30,14 @@ class Attempt:
     password: str = field(repr=False)
     address: str
     known: str  # what the browser brings along from an earlier sign-in, or nothing
+
+
+@dataclass(frozen=True)
+class Entrant:
+    """Who may come in, and the hash by which: it may be changed before they are in."""
+
+    user: User
+    password_hash: str = field(repr=False)
 
 
 class Doorkeeper:
@@ -39,28 +50,43 @@ class Doorkeeper:
         """What a browser keeps after signing in, to be told from strangers."""
         return hmac.new(self._key, user_id.encode(), sha256).hexdigest()
 
-    async def sign_in(self, db: Database, attempt: Attempt, *, now: float) -> User:
+    async def sign_in(self, db: Database, attempt: Attempt, *, now: float) -> Entrant:
         """`now` is of a clock that only moves forward. RateLimited before the password is looked at."""
         email = attempt.email.strip().lower()
-        found = await self._find(db, email)
-        known = found is not None and hmac.compare_digest(
-            self.known_browser(found[0].id).encode(), attempt.known.encode()
-        )
-        account, origin = (email, known), neighbourhood(attempt.address)
-        wait = max(self._accounts.wait_seconds(account, now), self._addresses.wait_seconds(origin, now))
-        if wait > 0:
-            raise RateLimited(retry_after_seconds=math.ceil(wait))
-        # counted beforehand, for many may be under way at once
-        self._accounts.add(account, now)
-        self._addresses.add(origin, now)
-        if not await matches_aside(attempt.password, found and found[1]) or found is None:
+        found = await _find(db, email)
+        known = found is not None and self._knows(found[0], attempt.known)
+        account: Count = (self._accounts, (sha256(email.encode("utf-8", "surrogatepass")).digest(), known))
+        origin: Count = (self._addresses, neighbourhood(attempt.address))
+        counts = [account] if known else [account, origin]
+        if not await _try(counts, attempt.password, found and found[1], now=now) or found is None:
             raise InvalidParameters.of("password", REFUSED)
-        self._accounts.forget(account, now)
-        self._addresses.forget(origin, now)
-        return found[0]
+        return Entrant(*found)
 
-    async def _find(self, db: Database, email: str) -> tuple[User, str] | None:
-        if "\0" in email or not email.isprintable():
-            return None
-        async with db.reading() as tx:
-            return await find_by_email(tx, email)
+    async def confirm(self, db: Database, user: User, password: str, *, now: float) -> bool:
+        """Whether somebody who is signed in knows the password. They may not guess without end either."""
+        found = await _find(db, user.email)
+        return await _try([(self._accounts, user.id)], password, found and found[1], now=now)
+
+    def _knows(self, user: User, brought: str) -> bool:
+        return hmac.compare_digest(self.known_browser(user.id).encode(), brought.encode("utf-8", "surrogatepass"))
+
+
+async def _try(counts: list[Count], password: str, hashed: str | None, *, now: float) -> bool:
+    """Counted as a failure beforehand, for many may be under way at once."""
+    wait = max(window.wait_seconds(key, now) for window, key in counts)
+    if wait > 0:
+        raise RateLimited(retry_after_seconds=math.ceil(wait))
+    for window, key in counts:
+        window.add(key, now)
+    if not await matches_aside(password, hashed):
+        return False
+    for window, key in counts:
+        window.forget(key, now)
+    return True
+
+
+async def _find(db: Database, email: str) -> tuple[User, str] | None:
+    if len(email) > LONGEST_EMAIL or not email.isprintable():
+        return None
+    async with db.reading() as tx:
+        return await find_by_email(tx, email)

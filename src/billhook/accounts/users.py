@@ -87,6 +87,12 @@ async def find_by_email(tx: Transaction, email: str) -> tuple[User, str] | None:
     return None if row is None else (user_of(row), row.password_hash)
 
 
+async def still_has(tx: Transaction, user: User, password_hash: str) -> bool:
+    """And it stays so until the end of the transaction."""
+    query = select(users.c.password_hash).where(users.c.id == user.id).with_for_update()
+    return (await tx.execute(query)).scalar_one_or_none() == password_hash
+
+
 async def get_user(tx: Transaction, user_id: str, organization_id: str) -> User:
     query = select(users).where(users.c.id == user_id, users.c.organization_id == organization_id)
     row = (await tx.execute(query)).one_or_none() if is_id(user_id) else None

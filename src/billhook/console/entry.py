@@ -6,8 +6,8 @@ from starlette.responses import Response
 
 from billhook.accounts import invitations, sessions
 from billhook.accounts.passwords import hash_aside
-from billhook.accounts.signin import Attempt
-from billhook.accounts.users import User
+from billhook.accounts.signin import REFUSED, Attempt, Entrant
+from billhook.accounts.users import still_has
 from billhook.console.cookies import KNOWN, SESSION, VISIT
 from billhook.console.forms import Mistakes, wrong
 from billhook.console.visit import SignedIn, Visit
@@ -25,7 +25,8 @@ async def sign_in(visit: Visit) -> Response:
     known = KNOWN.read(visit.request, console)
     attempt = Attempt(form["email"], form["password"], visit.address, known)
     try:
-        user = await console.doorkeeper.sign_in(console.db, attempt, now=time.monotonic())
+        entrant = await console.doorkeeper.sign_in(console.db, attempt, now=time.monotonic())
+        return await _enter(visit, entrant, _inside(form["next"]) or START)
     except (InvalidParameters, RateLimited) as error:
         mistakes = Mistakes(error)
         response = visit.render(
@@ -33,7 +34,6 @@ async def sign_in(visit: Visit) -> Response:
         )
         response.headers.update(error.headers)
         return response
-    return await _enter(visit, user, _inside(form["next"]) or START)
 
 
 async def sign_out(visit: SignedIn) -> Response:
@@ -64,7 +64,7 @@ async def set_up(visit: Visit) -> Response:
             )
     except (InvalidParameters, UserConflict) as error:
         return _again(visit, "set_up.html", error, email=form["email"])
-    return await _enter(visit, user, START)
+    return await _enter(visit, Entrant(user, hashed), START)
 
 
 async def show_invitation(visit: Visit) -> Response:
@@ -83,14 +83,16 @@ async def accept_invitation(visit: Visit) -> Response:
             user = await invitations.accept_invitation(tx, _token(visit), password_hash=hashed, now=visit.now)
     except (InvalidParameters, UserConflict) as error:
         return _again(visit, "invitation.html", error, invitation=found)
-    return await _enter(visit, user, START)
+    return await _enter(visit, Entrant(user, hashed), START)
 
 
-async def _enter(visit: Visit, user: User, path: str) -> Response:
-    """A new session, whatever this browser had before."""
-    console, agent = visit.console, visit.request.headers.get("user-agent", "")
+async def _enter(visit: Visit, entrant: Entrant, path: str) -> Response:
+    """A new session, whatever this browser had before; unless the password was changed in this very moment."""
+    console, agent, user = visit.console, visit.request.headers.get("user-agent", ""), entrant.user
     before = SESSION.read(visit.request, console)
     async with console.db.transaction() as tx:
+        if not await still_has(tx, user, entrant.password_hash):
+            raise wrong("password", REFUSED)
         if before and (found := await sessions.find(tx, before, now=visit.now)):
             await sessions.end(tx, found[1].id, found[0].id)
         token = await sessions.begin(tx, user, address=visit.address, agent=agent, now=visit.now)

@@ -77,10 +77,17 @@ def form_token(console: Console, cookie: str) -> str:
 def must_be_ours(request: Request, console: Console, form: Form, cookie: str) -> None:
     """Refuse what another site made this browser send: it can neither say where it comes from nor know the token."""
     site, origin = request.headers.get("sec-fetch-site", "none"), request.headers.get("origin")
-    ours = {urlsplit(url)[:2] for url in (str(request.url), console.settings.base_url)}  # scheme and host
-    is_from_here = site in ("same-origin", "none") and (origin is None or urlsplit(origin)[:2] in ours)
+    ours = {urlsplit(url)[:2] for url in (str(request.url), console.settings.base_url)}
+    is_from_here = site in ("same-origin", "none") and (origin is None or _origin(origin) in ours)
     if not is_from_here or not _equal(form_token(console, cookie), form[TOKEN_FIELD]):
         raise Forbidden("this form is too old or was not made by this site; go back, reload the page and try again")
+
+
+def _origin(text: str) -> tuple[str, str] | None:
+    try:
+        return urlsplit(text)[:2]
+    except ValueError:
+        return None
 
 
 def _equal(right: str, given: str) -> bool:

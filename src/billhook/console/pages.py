@@ -1,6 +1,5 @@
 """Templates, what they can use, and the headers that every page carries."""
 
-from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from hashlib import sha256
@@ -170,7 +169,6 @@ def spell_wait(wait: timedelta) -> str:
     return f"{seconds // 60} min" if seconds < 5400 else f"{seconds / 3600:.0f} h"
 
 
-def with_headers(response: Response, headers: Mapping[str, str] = HEADERS) -> Response:
-    for name, value in headers.items():
-        response.headers.setdefault(name, value)
+def with_headers(response: Response) -> Response:
+    response.headers.update(HEADERS)
     return response

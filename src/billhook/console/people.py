@@ -6,7 +6,7 @@ from billhook.accounts import invitations, sessions, users
 from billhook.accounts.users import Role, User
 from billhook.console.context import HOME
 from billhook.console.forms import Form, Mistakes, wrong
-from billhook.console.visit import SignedIn
+from billhook.console.visit import SignedIn, actor_of
 from billhook.errors import BillhookError, InvalidParameters, UserConflict
 
 MOST_SHOWN = 500
@@ -67,6 +67,8 @@ async def change_role(visit: SignedIn) -> Response:
         async with visit.console.db.transaction() as tx:
             person = await users.get_user(tx, _user_id(visit), visit.organization_id)
             await users.change_role(tx, person, role, actor=visit.actor, now=visit.now)
+            if role is not Role.ADMIN:
+                await invitations.withdraw_all_by(tx, actor_of(person))
     except (InvalidParameters, UserConflict) as error:
         return await _refused(visit, error)
     return visit.go("/settings/users", done="role")
@@ -77,6 +79,7 @@ async def remove_user(visit: SignedIn) -> Response:
         async with visit.console.db.transaction() as tx:
             person: User = await users.get_user(tx, _user_id(visit), visit.organization_id)
             await sessions.end_all(tx, person.id)
+            await invitations.withdraw_all_by(tx, actor_of(person))
             await users.remove_user(tx, person, actor=visit.actor, now=visit.now)
     except UserConflict as error:
         return await _refused(visit, error)

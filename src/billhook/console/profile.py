@@ -1,13 +1,15 @@
 """One's own profile: password, sessions, and how the console looks."""
 
+import time
+
 from starlette.responses import Response
 
 from billhook.accounts import sessions, users
-from billhook.accounts.passwords import hash_aside, matches_aside
+from billhook.accounts.passwords import hash_aside
 from billhook.accounts.users import Theme
 from billhook.console.forms import Mistakes, wrong
 from billhook.console.visit import SignedIn
-from billhook.errors import InvalidParameters
+from billhook.errors import InvalidParameters, RateLimited
 
 
 async def show_profile(visit: SignedIn) -> Response:
@@ -28,8 +30,10 @@ async def change_password(visit: SignedIn) -> Response:
         if visit.form["password"] != visit.form["password_again"]:
             raise wrong("password_again", "is not the same as the new password above")
         hashed = await hash_aside(visit.form["password"])
-    except InvalidParameters as error:
-        return await _profile(visit, Mistakes(error), status=error.status)
+    except (InvalidParameters, RateLimited) as error:
+        response = await _profile(visit, Mistakes(error), status=error.status)
+        response.headers.update(error.headers)
+        return response
     async with visit.console.db.transaction() as tx:
         await users.change_password(tx, visit.user, hashed, actor=visit.actor, now=visit.now)
         await sessions.end_all(tx, visit.user.id, but=visit.session.id)
@@ -37,9 +41,8 @@ async def change_password(visit: SignedIn) -> Response:
 
 
 async def _must_know_password(visit: SignedIn) -> None:
-    async with visit.console.db.reading() as tx:
-        found = await users.find_by_email(tx, visit.user.email)
-    if found is None or not await matches_aside(visit.form["current_password"], found[1]):
+    console, given = visit.console, visit.form["current_password"]
+    if not await console.doorkeeper.confirm(console.db, visit.user, given, now=time.monotonic()):
         raise wrong("current_password", "is not your password")
 
 

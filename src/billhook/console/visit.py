@@ -19,7 +19,7 @@ from billhook.auth.manage import Author
 from billhook.console.context import Console, console_of
 from billhook.console.cookies import SESSION, VISIT
 from billhook.console.forms import Form, form_token, must_be_ours, read_form
-from billhook.console.pages import page_response
+from billhook.console.pages import page_response, with_headers
 from billhook.errors import Forbidden
 
 READING = ("GET", "HEAD")
@@ -56,7 +56,7 @@ class Visit:
     def go(self, path: str, *, done: str = "") -> Response:
         """To another page of the console, which then says what was done (see `pages.DONE`)."""
         mark = f"{'&' if '?' in path else '?'}done={done}" if done else ""
-        return RedirectResponse(self.console.home + path + mark, status_code=303)
+        return with_headers(RedirectResponse(self.console.home + path + mark, status_code=303))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,11 +74,15 @@ class SignedIn(Visit):
 
     @property
     def actor(self) -> Actor:
-        return Actor(f"user:{self.user.id}", self.organization_id)
+        return actor_of(self.user)
 
     @property
     def author(self) -> Author:
         return Author(self.actor, self.organization_id)
+
+
+def actor_of(user: User) -> Actor:
+    return Actor(f"user:{user.id}", user.organization_id)
 
 
 Endpoint = Callable[[Request], Awaitable[Response]]
@@ -89,8 +93,6 @@ def anyone(handler: Callable[[Visit], Awaitable[Response]]) -> Endpoint:
 
     async def endpoint(request: Request) -> Response:
         console = console_of(request)
-        if "token" in request.path_params:  # of a link that whoever reads the log must not be able to use
-            request.scope["shown_path"] = request.url.path.replace(request.path_params["token"], "…")
         cookie = VISIT.read(request, console) or token_urlsafe(32)
         form = await _form_of(request, console, VISIT.read(request, console))
         return await handler(Visit(request, console, cookie, form))
@@ -141,7 +143,8 @@ async def _find_session(request: Request, console: Console, token: str) -> tuple
         return None
     async with console.db.reading() as tx:
         found = await sessions.find(tx, token, now=now)
-    if found is not None and now - found[0].seen_at > SEEN_EVERY:
+    is_by_itself = "x-fragment" in request.headers  # a page that keeps itself up to date is no visit
+    if found is not None and now - found[0].seen_at > SEEN_EVERY and not is_by_itself:
         async with console.db.transaction() as tx:
             await sessions.mark_seen(tx, found[0], address=address_of(request), now=now)
     return found
@@ -151,4 +154,4 @@ def _to_sign_in(request: Request, console: Console) -> Response:
     """And back to where they wanted to go, if that was a page."""
     wanted = request.url.path.removeprefix(console.home) + (f"?{request.url.query}" if request.url.query else "")
     back = f"?next={quote(wanted, safe='')}" if request.method in READING and wanted not in ("", "/") else ""
-    return RedirectResponse(f"{console.home}/sign-in{back}", status_code=303)
+    return with_headers(RedirectResponse(f"{console.home}/sign-in{back}", status_code=303))

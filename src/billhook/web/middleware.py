@@ -22,6 +22,7 @@ METHODS = {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"}
 GIVEN_ID = re.compile(
     rb"[0-9A-Za-z._-]{8,48}"
 )  # an id that a caller brings along is kept, if it is harmless; a secret is longer
+ONE_TIME = re.compile(r"(/(?:set-up|invitation)/)[^/]+", re.IGNORECASE)
 QUIET = ("/healthz", "/readyz", "/metrics")  # asked every few seconds by machines; logged only when they fail
 
 log = structlog.get_logger(__name__)
@@ -118,7 +119,7 @@ class RequestManners:
         try:
             await self.app(scope, receive, send_with_id)
         except Exception:  # the edge, as above; the framework has answered already, with the handler for bugs
-            log.exception("bug", method=scope["method"], path=scope["path"])
+            log.exception("bug", method=scope["method"], path=shown(scope["path"]))
         self._note(scope, _route(scope), status, time.perf_counter() - started)
 
     def _note(self, scope: Scope, route: str, status: int, seconds: float) -> None:
@@ -127,8 +128,12 @@ class RequestManners:
         if route.endswith(QUIET) and status < 400:
             return
         peer = (scope.get("client") or ("-",))[0]
-        path = scope.get("shown_path", scope["path"])
-        self.access.note(Line(time.time(), REQUEST_ID.get(), method, path, status, seconds, peer))
+        self.access.note(Line(time.time(), REQUEST_ID.get(), method, shown(scope["path"]), status, seconds, peer))
+
+
+def shown(path: str) -> str:
+    """As it may stand in the log: whoever reads it must not be able to use a link that is good for once."""
+    return ONE_TIME.sub(r"\1…", path) if "/console/" in path else path
 
 
 def as_handler(lane: Lane) -> Callable[[Request], Awaitable[Response]]:

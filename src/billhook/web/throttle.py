@@ -22,6 +22,8 @@ class FailureWindow:
         seen = self.moments.get(key, [])
         while seen and seen[0] <= now - WINDOW_SECONDS:
             seen.pop(0)
+        if not seen:
+            self.moments.pop(key, None)
         return seen[0] + WINDOW_SECONDS - now if len(seen) >= self.limit else 0.0
 
     def add(self, key: Hashable, now: float) -> None:
@@ -35,6 +37,8 @@ class FailureWindow:
         seen = self.moments.get(key, [])
         if moment in seen:
             seen.remove(moment)
+        if not seen:
+            self.moments.pop(key, None)
 
 
 def neighbourhood(address: str) -> str:

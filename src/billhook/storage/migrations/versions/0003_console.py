@@ -39,6 +39,7 @@ def _invitations() -> None:
         sa.Column("organization_id", sa.Text, sa.ForeignKey("organizations.id"), nullable=False),
         sa.Column("email", sa.Text, nullable=False),
         sa.Column("role", sa.Text, nullable=False),
+        sa.Column("invited_by", sa.Text, nullable=False),
         sa.Column("created_at", Moment, nullable=False),
         sa.Column("expires_at", Moment, nullable=False),
     )
