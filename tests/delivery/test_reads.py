@@ -5,7 +5,8 @@ from dataclasses import replace
 from typing import Any
 
 from billhook.accounts.installation import Installation
-from billhook.delivery import reads
+from billhook.delivery import counts, reads
+from billhook.delivery.counts import HOUR_MS, Span, key_of
 from billhook.delivery.reads import Filter
 from billhook.delivery.store import State
 from tests.delivery.support import Team, fill, make_team, plan_of, send, send_one, set_deliveries, statements_of
@@ -63,3 +64,14 @@ async def test_a_lease_that_is_renewed_changes_no_line(installation: Installatio
         async with installation.db.reading() as tx:
             lines.append([tuple(row) for row in await reads.list_with_names(tx, Filter(None))])
     assert lines[0] == lines[1]
+
+
+async def test_hours_are_added_up_for_many_providers_at_once(installation: Installation) -> None:
+    tried = [(0, True, 7), (0, True, 900), (0, False, 7), (2, False, 7), (3, True, 7)]
+    keys = [key_of("prv_a", at_ms=hour * HOUR_MS, is_ok=ok, milliseconds=took) for hour, ok, took in tried]
+    async with installation.db.transaction() as tx:
+        await counts.add(tx, [*keys, key_of("prv_other", at_ms=HOUR_MS, is_ok=True, milliseconds=1)])
+        found = await reads.list_hours(tx, ["prv_a", "prv_b"], since_ms=0)
+        later = await reads.list_hours(tx, ["prv_a"], since_ms=2 * HOUR_MS)
+    assert found == {"prv_a": [Span(0, 2, 1), Span(2 * HOUR_MS, 0, 1), Span(3 * HOUR_MS, 1, 0)], "prv_b": []}
+    assert later == {"prv_a": found["prv_a"][1:]}

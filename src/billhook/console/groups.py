@@ -10,9 +10,9 @@ from billhook.delivery import control, holding
 from billhook.errors import GroupConflict, InvalidParameters
 from billhook.groups import manage, store
 
-GROUPS_A_PAGE = 20
-MEMBERS_SHOWN = 10  # of each group; its own page shows them all
-PROVIDERS_A_PAGE = 100
+GROUPS_A_PAGE = 10
+MEMBERS_SHOWN = 5  # of each group; its own page shows them all
+PROVIDERS_A_PAGE = 50
 
 
 async def show_groups(visit: SignedIn) -> Response:

@@ -1,6 +1,6 @@
 """Providers as lists show them: each with its badge, its last use and its last day, in one query for all of them."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
@@ -8,12 +8,12 @@ from urllib.parse import urlsplit
 from markupsafe import Markup
 from sqlalchemy import Row
 
-from billhook.console.charts import DAY, bar
+from billhook.console.charts import DAY
 from billhook.console.places import now_ms
+from billhook.console.sparks import spark
 from billhook.console.standing import Standing, last_used_ms, standing_of, was_success
 from billhook.console.visit import SignedIn
-from billhook.delivery import counts
-from billhook.delivery.counts import Span
+from billhook.delivery import reads
 from billhook.groups.model import Provider
 from billhook.storage.database import Transaction
 
@@ -38,17 +38,9 @@ class Line:
 
 async def lines_of(tx: Transaction, visit: SignedIn, rows: Sequence[Row[Any]]) -> list[Line]:
     now, directory = now_ms(visit), visit.console.hub.directory
-    spans = await counts.hours(tx, [row.id for row in rows], since_ms=DAY.since_ms(now))
-    return [_line(directory.open(row), spans[row.id], now_ms=now) for row in rows]
+    hours = await reads.list_hours(tx, [row.id for row in rows], since_ms=DAY.since_ms(now))
+    return [_line(directory.open(row), spark(hours[row.id], now_ms=now), now_ms=now) for row in rows]
 
 
-def _line(provider: Provider, spans: Iterable[Span], *, now_ms: int) -> Line:
-    day = DAY.fill(spans, now_ms=now_ms)
-    ok, failed = sum(span.ok for span in day), sum(span.failed for span in day)
-    return Line(
-        provider,
-        standing_of(provider, now_ms=now_ms),
-        last_used_ms(provider),
-        was_success(provider),
-        bar(day, label=f"Last 24 hours: {ok:,} delivered, {failed:,} failed"),
-    )
+def _line(provider: Provider, day: Markup, *, now_ms: int) -> Line:
+    return Line(provider, standing_of(provider, now_ms=now_ms), last_used_ms(provider), was_success(provider), bar=day)

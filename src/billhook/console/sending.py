@@ -6,9 +6,9 @@ from secrets import token_urlsafe
 from starlette.responses import Response
 
 from billhook.console.forms import Mistakes
-from billhook.console.lines import Line, lines_of
 from billhook.console.places import find_group, group_id, now_ms
 from billhook.console.preview import SAMPLE, Preview, preview_of
+from billhook.console.standing import standing_of
 from billhook.console.visit import SignedIn
 from billhook.delivery.accept import Accepted, Send, valid_key, valid_message
 from billhook.errors import BillhookError, InvalidParameters, NotificationConflict
@@ -24,13 +24,13 @@ MOST_SHOWN = 100  # providers
 @dataclass(frozen=True)
 class Audience:
     group: Group
-    lines: list[Line]
+    members: list[Provider]
 
     @property
     def sample(self) -> Provider | None:
         """One that is told at once, if there is any."""
-        members = [line.provider for line in self.lines]
-        return next((each for each in members if each.state is ProviderState.ACTIVE), next(iter(members), None))
+        told = (each for each in self.members if each.state is ProviderState.ACTIVE)
+        return next(told, next(iter(self.members), None))
 
 
 async def show_form(visit: SignedIn) -> Response:
@@ -63,7 +63,7 @@ async def _audience(visit: SignedIn) -> Audience:
     async with visit.console.db.reading() as tx:
         group = await find_group(tx, visit)
         rows = await store.list_providers(tx, visit.organization_id, group_id=group.id, limit=MOST_SHOWN)
-        return Audience(group, await lines_of(tx, visit, rows))
+    return Audience(group, [visit.console.hub.directory.open(row) for row in rows])
 
 
 def _form(
@@ -80,7 +80,7 @@ def _form(
         "send.html",
         status=status,
         group=audience.group,
-        lines=audience.lines,
+        members=[(each, standing_of(each, now_ms=now_ms(visit))) for each in audience.members],
         title=title,
         content=content,
         key=token_urlsafe(24),

@@ -4,8 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Row, Select, Table, select, union_all
+from sqlalchemy import Row, Select, Table, case, func, select, union_all
 
+from billhook.delivery.counts import Span, attempt_counts
 from billhook.delivery.store import State, attempts, deliveries, notifications, recoveries
 from billhook.errors import DeliveryNotFound, GroupNotFound, NotificationNotFound, ProviderNotFound, RecoveryNotFound
 from billhook.groups.store import groups, providers
@@ -128,6 +129,23 @@ async def list_attempts(
     if before is not None:
         query = query.where(attempts.c.number < before)
     return (await tx.execute(query.limit(limit))).all()
+
+
+async def list_hours(tx: Transaction, provider_ids: Sequence[str], *, since_ms: int) -> dict[str, list[Span]]:
+    """Of each provider the hours that had attempts, the oldest first, added up without how long they took."""
+    counted = attempt_counts.c
+    ok = func.sum(case((counted.is_ok, counted["count"]), else_=0)).label("ok")
+    tried = func.sum(counted["count"]).label("tried")
+    query = (
+        select(counted.provider_id, counted.hour_ms, ok, tried)
+        .where(counted.provider_id.in_(provider_ids), counted.hour_ms >= since_ms)
+        .group_by(counted.provider_id, counted.hour_ms)
+        .order_by(counted.provider_id, counted.hour_ms)
+    )
+    spans: dict[str, list[Span]] = {provider_id: [] for provider_id in provider_ids}
+    for row in await tx.execute(query):
+        spans[row.provider_id].append(Span(row.hour_ms, int(row.ok), int(row.tried - row.ok)))
+    return spans
 
 
 async def list_destinations(tx: Transaction, organization_id: str, *, limit: int) -> Sequence[Row[Any]]:
