@@ -119,7 +119,8 @@ def prefixed(prefix: str, inner: list[BaseRoute]) -> list[BaseRoute]:
     """All under the path of the base URL; but RFC 8414 wants its document at the root, with the path behind it."""
     if not prefix:
         return inner
-    return [Route(METADATA_PATH + prefix, oauth.metadata), Mount(prefix, app=Router(inner, redirect_slashes=False))]
+    at_root = [Route(METADATA_PATH + prefix, oauth.metadata), Route(prefix, to_console)]
+    return [*at_root, Mount(prefix, app=Router(inner, redirect_slashes=False))]
 
 
 def build_api() -> FastAPI:

@@ -7,7 +7,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Error, Page, Playwright, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, Playwright, Response, sync_playwright
 
 from tests.browser.console import EMAIL, PASSWORD, Console
 from tests.scenarios.processes import Billhook, Server, billhook_in
@@ -32,10 +32,10 @@ def playwright() -> Iterator[Playwright]:
 @pytest.fixture(scope="session")
 def chromium(playwright: Playwright) -> Iterator[Browser]:
     """The one on the PATH, or else Playwright's own."""
-    try:
-        opened = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=ARGUMENTS)
-    except Error as error:
-        pytest.skip(f"there is no browser (install chromium, or run `playwright install chromium`): {error}")
+    installed = shutil.which("chromium")
+    if installed is None and not Path(playwright.chromium.executable_path).exists():
+        pytest.skip("there is no browser: install chromium, or run `.venv/bin/playwright install chromium`")
+    opened = playwright.chromium.launch(executable_path=installed, args=ARGUMENTS)
     yield opened
     opened.close()
 
@@ -103,11 +103,13 @@ class watched:
     def __init__(self, context: BrowserContext, server: Server) -> None:
         self.context, self.origin = context, f"127.0.0.1:{server.port}"
         self.troubles: list[str] = []
+        self.refused: set[str] = set()  # pages that were answered with an error: the tests look at those themselves
 
     def __enter__(self) -> Page:
         self.context.set_default_timeout(MILLISECONDS)
         page = self.context.new_page()
-        page.on("console", lambda message: self._note(message.type in ("error", "warning"), message.text))
+        page.on("response", self._see)
+        page.on("console", lambda message: self._hear(message.type, message.text, message.location["url"]))
         page.on("pageerror", lambda error: self._note(True, str(error)))
         page.on("request", lambda request: self._note(urlsplit(request.url).netloc != self.origin, request.url))
         return page
@@ -117,7 +119,14 @@ class watched:
         if kind is None:
             assert self.troubles == []
 
+    def _see(self, response: Response) -> None:
+        if response.status >= 400 and response.request.is_navigation_request():
+            self.refused.add(response.url)
+
+    def _hear(self, kind: str, what: str, where: str) -> None:
+        """A page that is refused is an answer, which the browser also calls an error."""
+        self._note(kind in ("error", "warning") and where not in self.refused, f"{what} ({where})")
+
     def _note(self, is_trouble: bool, what: str) -> None:
-        # A refusal is an answer that the browser also calls an error; the tests look at refusals themselves.
-        if is_trouble and not re.search(r"status of 4\d\d", what):
+        if is_trouble:
             self.troubles.append(what)

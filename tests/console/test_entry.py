@@ -183,6 +183,7 @@ async def test_cookies_are_for_this_host_over_https_only(installation: Installat
         async with httpx.AsyncClient(transport=transport, base_url="https://billhook.test") as browser:
             page = "/hub/console/sign-in"
             entered = await submit(browser, page, page, email=user.email, password=PASSWORD)
+            assert (await browser.get("/hub")).headers["location"] == "/hub/console/"
     assert entered.headers["location"] == "/hub/console/settings/notifications"
     cookies = entered.headers.get_list("set-cookie")
     (session,) = [each for each in cookies if each.startswith("__Host-billhook-session=")]

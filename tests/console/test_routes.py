@@ -50,7 +50,8 @@ async def test_pages_have_no_inline_script_or_style(browser: httpx.AsyncClient) 
 async def test_errors_are_pages(browser: httpx.AsyncClient) -> None:
     missing = await browser.get("/console/nowhere")
     assert (missing.status_code, missing.headers["content-type"]) == (404, "text/html; charset=utf-8")
-    assert "There is no such route" in missing.text
+    assert "There is no such page" in missing.text
+    assert "admin@example.com" in missing.text
     wrong = await browser.put("/console/sign-in")
     assert wrong.status_code == 405
     assert "<h1>" in wrong.text

@@ -23,7 +23,7 @@ from billhook.console import (
 )
 from billhook.console.context import HOME, Console, console_of
 from billhook.console.pages import page_response, static
-from billhook.console.visit import Endpoint, admin, anyone, viewer
+from billhook.console.visit import Endpoint, SignedIn, admin, anyone, viewer
 from billhook.errors import BillhookError, RouteNotFound
 from billhook.web.metrics import Metrics
 
@@ -48,6 +48,11 @@ def post(path: str, endpoint: Endpoint) -> BaseRoute:
 async def to_console(request: Request) -> Response:
     """From the root, outside the console."""
     return RedirectResponse(f"{request.app.state.auth.settings.path_prefix}{HOME}/", status_code=307)
+
+
+async def nowhere(_visit: SignedIn) -> Response:
+    """An address that no page has, for who has signed in."""
+    raise RouteNotFound("there is no such page")
 
 
 async def home(request: Request) -> Response:
@@ -134,7 +139,15 @@ PROVIDERS = [
     post(PROVIDER + "/delete", admin(providers.delete)),
 ]
 
-ROUTES: list[BaseRoute] = [*ENTRY, *PEOPLE, *GROUPS, *PROVIDERS, *DELIVERIES, *API_KEYS]
+ROUTES: list[BaseRoute] = [
+    *ENTRY,
+    *PEOPLE,
+    *GROUPS,
+    *PROVIDERS,
+    *DELIVERIES,
+    *API_KEYS,
+    get("/{path:path}", viewer(nowhere)),
+]
 
 
 async def on_known_error(request: Request, error: Exception) -> Response:
