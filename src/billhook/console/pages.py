@@ -1,5 +1,6 @@
 """Templates, what they can use, and the headers that every page carries."""
 
+import re
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from hashlib import sha256
@@ -21,6 +22,7 @@ from billhook.errors import NotFound
 HERE = Path(__file__).parent
 STATIC = HERE / "static"
 TYPES = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
+DIRECTIONS = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")  # all that Unicode has for it
 YEAR_SECONDS = 365 * 24 * 3600
 
 POLICY = (
@@ -118,10 +120,15 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )
     environment.filters |= {"moment": moment, "lifespan": spell_lifespan, "count": spell_count, "took": spell_took}
-    environment.filters |= {"countdown": countdown, "lasted": spell_lasted}
+    environment.filters |= {"countdown": countdown, "lasted": spell_lasted, "plain": plain}
     environment.globals |= {"version": __version__}
     environment.globals |= {"phases": phases, "reason_of": reason_of, "spell_status": spell_status}
     return environment
+
+
+def plain(text: str) -> str:
+    """Without marks of direction, which would turn around our own words where no <bdi> can end them."""
+    return DIRECTIONS.sub("", text)
 
 
 def moment(at: datetime | int | None, none: str = "never") -> Markup | str:

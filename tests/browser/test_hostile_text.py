@@ -1,0 +1,67 @@
+"""Marks of direction in a name end with the name: our own words around it stay where they are."""
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.browser.console import Console
+from tests.scenarios.processes import Billhook, Server
+
+TURNED = "Key \u202eevil\u2067"  # never ended
+# Where on its line the first letter of each word is, in the element that holds them all.
+PLACES = """(element, words) => words.map((word) => {
+  const texts = document.createTreeWalker(element, NodeFilter.SHOW_TEXT);
+  while (texts.nextNode()) {
+    const at = texts.currentNode.data.indexOf(word);
+    if (at < 0) continue;
+    const range = document.createRange();
+    range.setStart(texts.currentNode, at);
+    range.setEnd(texts.currentNode, at + 1);
+    return range.getBoundingClientRect().x;
+  }
+  return null;
+})"""
+
+
+@pytest.fixture(scope="module")
+def ids(program: Billhook, server: Server) -> dict[str, str]:
+    group = program.json("group", "create", TURNED)["id"]
+    add = ("provider", "add", group, "--type", "Webhook", "--method", "POST", "--url", "http://127.0.0.1:9/hook")
+    provider = program.json(*add, "--name", TURNED)["id"]
+    key = program.json("client", "create", "--name", TURNED, "--scope", "groups:read")["client_id"]
+    return {"group": group, "provider": provider, "key": key}
+
+
+GROUP = "/settings/notifications/groups/{group}"
+
+
+@pytest.mark.parametrize(
+    ("path", "place", "words"),
+    [
+        (GROUP + "/delete", "h1", ["Delete", "Key", "?"]),
+        (GROUP + "/providers/{provider}/delete", "h1", ["Delete", "Key", "?"]),
+        (GROUP + "/providers/{provider}/delete", ".crumbs", ["Notifications", " / "]),
+        (GROUP + "/providers/{provider}/edit", "h1", ["Edit", "Key"]),
+        (GROUP + "/send", "h3", ["What", "Key", "gets"]),
+        (GROUP + "/send", "ul.plain li", ["Key", "never used"]),
+    ],
+)
+def test_our_words_around_a_name_keep_their_order(
+    console: Console, ids: dict[str, str], path: str, place: str, words: list[str]
+) -> None:
+    console.open(path.format(**ids))
+    found = console.page.locator(f"main {place}").first.evaluate(PLACES, words)
+    assert None not in found
+    assert found == sorted(found)
+
+
+@pytest.mark.parametrize("path", [GROUP, GROUP + "/delete", "/settings/api-keys/{key}"])
+def test_titles_have_no_marks_of_direction(console: Console, ids: dict[str, str], path: str) -> None:
+    console.open(path.format(**ids))
+    assert console.page.title().endswith("Key evil · Billhook")
+
+
+def test_a_question_reads_as_it_was_written(console: Console, ids: dict[str, str]) -> None:
+    console.open(f"/settings/api-keys/{ids['key']}")
+    expect(console.page.locator("[data-confirm*='all tokens']")).to_have_attribute(
+        "data-confirm", "End all tokens of Key evil?"
+    )
