@@ -2,7 +2,7 @@
 
 import pytest
 
-from billhook.console.draft import MOVED, Draft, Row
+from billhook.console.draft import MOVED, TYPED_AGAIN, Draft, Row
 from billhook.console.forms import Form
 from billhook.errors import FieldError, InvalidParameters
 from billhook.groups.model import LONGEST_NAME
@@ -71,6 +71,18 @@ def test_a_copy_has_no_secrets() -> None:
     assert copy.name == "Pager (copy)"
     assert [row.value for row in copy.rows] == ["", "", ""]
     assert copy.rate_limit == "5"
+
+
+@pytest.mark.parametrize("value", ["", " ", MASK])
+def test_a_copied_header_must_be_entered_again_or_removed(value: str) -> None:
+    copy = Draft.of(a_provider(request_headers=STORED[:1])).copied()
+    draft = typed(*(Row(row.key, value, row.kept) for row in copy.rows))
+    with pytest.raises(InvalidParameters) as caught:
+        draft.fields()
+    assert caught.value.errors == (FieldError("request_headers[0].value", TYPED_AGAIN),)
+    assert draft.without_row("0").fields()["request_headers"] == []
+    again = typed(*(Row(row.key, "new", row.kept) for row in copy.rows))
+    assert again.fields()["request_headers"] == [{"key": "X-Key", "value": "new"}]
 
 
 def test_the_name_of_a_copy_is_not_too_long() -> None:

@@ -5,7 +5,7 @@ from ipaddress import ip_network
 import httpx
 import pytest
 
-from billhook.console.draft import MOVED
+from billhook.console.draft import MOVED, TYPED_AGAIN
 from billhook.console.preview import SAMPLE, SIGNATURE, WEBHOOK_ID
 from billhook.delivery import trial
 from billhook.errors import RateLimited
@@ -194,6 +194,10 @@ async def test_a_duplicate_has_everything_but_the_secrets(browser: httpx.AsyncCl
     )
     assert (form.all("header_key"), form.all("header_value")) == (["Authorization"], [""])
     assert "provider_id" not in [name for name, _ in form.pairs]
+    assert "Must be entered again." in text_of(page)
+    refused = await press(browser, form)
+    assert mistakes(refused) == {"request_headers[0].value": TYPED_AGAIN}
+    await follow(browser, await press(browser, sheet(await press(browser, form, do="remove-0"), "/new")))
 
 
 # Send test

@@ -18,6 +18,8 @@ NUMBER = re.compile(r"[0-9]{1,9}")
 NO_NUMBER = -1  # which the rules refuse, with all other mistakes at once
 BLANKS = " \t"  # that the rules leave off as well
 COPY = " (copy)"
+AGAIN = "again"  # kept of a copied header: its name, while its value has to be typed again
+TYPED_AGAIN = "must be entered again: values of headers are not copied"
 MOVED = "must be entered again, because headers of this name were removed or moved"
 
 
@@ -27,12 +29,17 @@ class Row:
 
     key: str = ""
     value: str = ""
-    kept: str = ""  # which of the stored headers of its name it is, from 0; nothing for a new one
+    kept: str = ""  # which of the stored headers of its name it is, from 0; or AGAIN; nothing for a new one
 
     @property
     def name(self) -> str:
         """Names of headers are the same in any case."""
         return self.key.strip(BLANKS).lower()
+
+    @property
+    def is_awaited(self) -> bool:
+        """Whether the one that it is a copy of had a value, and this one has none yet."""
+        return self.kept == AGAIN and self.value.strip(BLANKS) in ("", MASK)
 
     @property
     def is_blank(self) -> bool:
@@ -72,7 +79,7 @@ class Draft:
     def copied(self) -> "Draft":
         """For another provider: what is secret has to be typed again."""
         name = self.name[: LONGEST_NAME - len(COPY)] + COPY
-        return replace(self, name=name, rows=tuple(Row(row.key) for row in self.rows))
+        return replace(self, name=name, rows=tuple(Row(row.key, kept=AGAIN) for row in self.rows))
 
     def with_row(self) -> "Draft":
         return replace(self, rows=(*self.rows, Row()))
@@ -93,9 +100,9 @@ class Draft:
         The rules count: the second header of a name has the second value stored under that name.
         """
         problems = [
-            FieldError(f"request_headers[{place}].value", MOVED)
+            FieldError(f"request_headers[{place}].value", reason)
             for place, (row, count) in enumerate(_counted(self._filled))
-            if row.value.strip(BLANKS) == MASK and row.kept not in ("", str(count))
+            if (reason := _unclear(row, count))
         ]
         if problems:
             raise InvalidParameters(errors=problems)
@@ -126,6 +133,13 @@ class Draft:
         if not written:
             return None
         return int(written) if NUMBER.fullmatch(written) else NO_NUMBER
+
+
+def _unclear(row: Row, count: int) -> str:
+    """Why it cannot be said which value is meant, if so. `count`: how many of its name come before it."""
+    if row.is_awaited:
+        return TYPED_AGAIN
+    return MOVED if row.value.strip(BLANKS) == MASK and row.kept not in ("", str(count)) else ""
 
 
 def _counted(rows: Iterable[Row]) -> Iterator[tuple[Row, int]]:
