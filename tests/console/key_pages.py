@@ -37,6 +37,13 @@ def copied(page: httpx.Response, field: str) -> str:
     return html.unescape(found[1])
 
 
+def unseen(page: httpx.Response, field: str) -> str:
+    """What the form sends along unseen."""
+    found = re.search(rf'type="hidden" name="{field}" value="([^"]+)"', page.text)
+    assert found is not None, f"no {field} on the page"
+    return found[1]
+
+
 def credentials(page: httpx.Response) -> dict[str, str]:
     return {"client_id": copied(page, "client-id"), "client_secret": copied(page, "client-secret")}
 

@@ -25,6 +25,7 @@ from tests.console.key_pages import (
     page_of,
     stored,
     text_of,
+    unseen,
     works,
 )
 from tests.console.support import submit
@@ -167,6 +168,39 @@ async def test_a_mistaken_change_leaves_the_key_and_keeps_what_was_typed(
     assert "\nhome</textarea>" in answer.text
     assert "<details open><summary>Change the key" in answer.text
     assert await stored(installation, made.client.id) == made.client
+
+
+@on_one_engine
+async def test_a_form_makes_one_key_however_often_it_is_sent(browser: httpx.AsyncClient) -> None:
+    typed = GOOD | {"id": unseen(await browser.get(NEW), "id")}
+    made = credentials(await submit(browser, NEW, NEW, **typed))
+    assert made["client_id"] == typed["id"]
+    again = await submit(browser, NEW, NEW, **typed)
+    assert again.headers["location"] == f"{KEYS}/{made['client_id']}?done=key-created-before"
+    assert "This key was created already." in (await browser.get(again.headers["location"])).text
+    assert names(await browser.get(KEYS)) == [GOOD["name"]]
+
+
+@on_one_engine
+@pytest.mark.parametrize("id", ["", "cli_", "prv_" + "0" * 26, "x" * 5000])
+async def test_what_is_no_id_of_a_key_does_not_become_one(browser: httpx.AsyncClient, id: str) -> None:
+    made = credentials(await make(browser, id=id))
+    assert made["client_id"] != id
+
+
+@on_one_engine
+async def test_a_form_rotates_once_however_often_it_is_sent(
+    browser: httpx.AsyncClient, http: httpx.AsyncClient, installation: Installation
+) -> None:
+    made = credentials(await make(browser))
+    page = f"{KEYS}/{made['client_id']}"
+    typed = {"grace": "now", "newest": unseen(await browser.get(page), "newest")}
+    new = credentials(await submit(browser, page, f"{page}/rotate", **typed))
+    again = await submit(browser, page, f"{page}/rotate", **typed)
+    assert again.status_code == 409
+    assert "it has a newer secret already" in text_of(again)
+    assert await works(http, new)
+    assert len((await stored(installation, made["client_id"])).secrets) == 2
 
 
 # Rotating

@@ -44,12 +44,22 @@ def secret_digest(vault: Vault) -> Digest:
 
 
 async def create(
-    tx: Transaction, vault: Vault, spec: ClientSpec, *, organization_id: str, author: Author, now: datetime
+    tx: Transaction,
+    vault: Vault,
+    spec: ClientSpec,
+    *,
+    organization_id: str,
+    author: Author,
+    now: datetime,
+    id: str | None = None,
 ) -> tuple[Client, NewSecret]:
+    """`id`: chosen beforehand, so that asking twice makes one client."""
     author.must_hold(spec.scopes)
     version = await feed.advance(tx)
+    if id is not None and await store.find_client(tx, id, None):
+        raise ClientConflict("the client was created already")
     client = Client(
-        id=new_id("cli"),
+        id=id or new_id("cli"),
         organization_id=organization_id,
         name=model.valid_name(spec.name),
         description=model.valid_description(spec.description),
@@ -90,11 +100,23 @@ async def change(tx: Transaction, client_id: str, changes: dict[str, Any], *, au
 
 
 async def rotate(
-    tx: Transaction, vault: Vault, client_id: str, *, grace: timedelta, author: Author, now: datetime
+    tx: Transaction,
+    vault: Vault,
+    client_id: str,
+    *,
+    grace: timedelta,
+    author: Author,
+    now: datetime,
+    newest: str = "",
 ) -> tuple[Client, NewSecret]:
-    """A new secret; the newest old one ends after `grace`, any other at once, so that at most two are ever live."""
+    """A new secret; the newest old one ends after `grace`, any other at once, so that at most two are ever live.
+
+    `newest`: the id of the secret that shall be followed, so that asking twice rotates once.
+    """
     version = await feed.advance(tx)
     client = await _get_active(tx, client_id, author)
+    if newest and newest not in [each.id for each in client.secrets[-1:]]:
+        raise ClientConflict("it has a newer secret already, so nothing was changed")
     author.must_hold(client.scopes)
     await store.change_client(tx, client_id, {}, version=version)
     live = [secret for secret in client.secrets if secret.is_live(now)]

@@ -17,9 +17,10 @@ from billhook.console.forms import Mistakes, wrong
 from billhook.console.key_form import UNITS, Typed, read_key
 from billhook.console.visit import SignedIn
 from billhook.errors import BillhookError, ClientConflict, InvalidParameters
-from billhook.storage.ids import is_id
+from billhook.storage.ids import is_id, new_id
 
 KEYS = "/settings/api-keys"
+PREFIX = "cli"  # of their ids
 PAGE = 50
 MOST_REQUESTS = 50
 MOST_SECRETS = 10  # the live ones are among the newest; ended ones are kept for 30 days
@@ -77,12 +78,19 @@ async def show_new(visit: SignedIn) -> Response:
 
 def _new(visit: SignedIn, typed: Typed, mistakes: Mistakes, *, status: int = 200) -> Response:
     return visit.render(
-        "keys_new.html", status=status, typed=typed, mistakes=mistakes, scopes=model.SCOPES, units=UNITS
+        "keys_new.html",
+        status=status,
+        id=new_id(PREFIX),
+        typed=typed,
+        mistakes=mistakes,
+        scopes=model.SCOPES,
+        units=UNITS,
     )
 
 
 async def create(visit: SignedIn) -> Response:
-    console = visit.console
+    """The form knows the id of the key to be, so that it makes one key however often it is sent."""
+    console, id = visit.console, _id_to_be(visit)
     try:
         spec = ClientSpec(**read_key(visit.form))
         async with console.db.transaction() as tx:
@@ -93,11 +101,19 @@ async def create(visit: SignedIn) -> Response:
                 organization_id=visit.organization_id,
                 author=visit.author,
                 now=visit.now,
+                id=id,
             )
     except InvalidParameters as error:
         return _new(visit, Typed.of_form(visit.form), Mistakes(error), status=error.status)
+    except ClientConflict:
+        return visit.go(f"{KEYS}/{id}", done="key-created-before")
     await console.auth.registry.refresh()
     return _show_secret(visit, client, secret, is_new=True)
+
+
+def _id_to_be(visit: SignedIn) -> str:
+    given = visit.form["id"]
+    return given if is_id(given) and given.startswith(PREFIX) else new_id(PREFIX)
 
 
 async def show_key(visit: SignedIn) -> Response:
@@ -120,10 +136,10 @@ async def change(visit: SignedIn) -> Response:
 async def rotate(visit: SignedIn) -> Response:
     console = visit.console
     try:
-        grace = model.parse_grace(visit.form["grace"])
+        grace, newest = model.parse_grace(visit.form["grace"]), visit.form["newest"]
         async with console.db.transaction() as tx:
             client, secret = await manage.rotate(
-                tx, console.vault, _client_id(visit), grace=grace, author=visit.author, now=visit.now
+                tx, console.vault, _client_id(visit), grace=grace, author=visit.author, now=visit.now, newest=newest
             )
     except (InvalidParameters, ClientConflict) as error:
         return await _key(visit, error)

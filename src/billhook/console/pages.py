@@ -42,6 +42,7 @@ HEADERS = {
 DONE = {
     "saved": "Saved.",
     "created": "Created.",
+    "key-created-before": "This key was created already. Its secret was shown then; if it is lost, rotate.",
     "group-created": "The group is there. Add a provider to it: the receiver that shall be told.",
     "provider-created": "Saved. The provider is available inside its group.",
     "rotated": "There is a new signing secret. For 24 hours the one before signs as well.",
