@@ -1,5 +1,6 @@
 """The page of one delivery: what is said, every attempt, what happens next, and to deliver it again."""
 
+import json
 import re
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 from billhook.accounts.audit import read_trail
 from billhook.accounts.installation import Installation
 from billhook.delivery import control
+from billhook.delivery.store import attempts
 from billhook.storage.database import Database
 from tests.console.delivery_pages import (
     HOSTILE,
@@ -22,7 +24,7 @@ from tests.console.delivery_pages import (
     text_of,
 )
 from tests.console.support import add_user, submit
-from tests.delivery.support import delivery_of, make_team, set_deliveries, set_provider
+from tests.delivery.support import delivery_of, make_team, rows_of, set_deliveries, set_provider, set_values
 from tests.groups.setting import NOW, TOKEN
 from tests.support import OPERATOR, another_organization, register
 
@@ -37,6 +39,12 @@ async def shown_as(browser: httpx.AsyncClient, db: Database, delivery_id: str, *
     """What the page says of a delivery that stands like this."""
     await set_deliveries(db, delivery_id, **values)
     return text_of(await page(browser, path_of(delivery_id)))
+
+
+async def set_request(db: Database, delivery_id: str, number: int, **asked: Any) -> None:
+    which = (attempts.c.delivery_id == delivery_id, attempts.c.number == number)
+    (row,) = await rows_of(db, attempts, *which)
+    await set_values(db, attempts, *which, detail=json.dumps(json.loads(row.detail) | {"request": asked}))
 
 
 async def test_the_page_says_all_about_it(browser: httpx.AsyncClient, installation: Installation) -> None:
@@ -103,6 +111,21 @@ async def test_every_attempt_is_shown(browser: httpx.AsyncClient, installation: 
     assert "The receiver took too long." in said
     assert "192.0.2.7:443" in said
     assert "In all 13 ms" in said
+
+
+async def test_an_attempt_shows_its_own_request(browser: httpx.AsyncClient, installation: Installation) -> None:
+    team = await make_team(installation)
+    sent = await delivery_to(team)
+    await add_attempt(installation.db, sent, 1, status=500)  # made before requests were kept
+    await add_attempt(installation.db, sent, 2, status=500)
+    headers = [["X-Key", "••••"], ["X-Odd", HOSTILE]]
+    await set_request(installation.db, sent, 2, method="POST", url="https://old.example/hook?••••", headers=headers)
+    async with installation.db.transaction() as tx:
+        await control.delete_provider(tx, None, team.provider.id, author=OPERATOR, now=NOW)
+    shown = await page(browser, path_of(sent))
+    assert re.findall(r'id="(attempt-\d-request)"', shown) == ["attempt-2-request"]
+    assert "Request POST https://old.example/hook?•••• X-Key: •••• X-Odd:" in text_of(shown)
+    assert "<script>alert" not in shown
 
 
 async def test_older_attempts_are_on_further_pages(browser: httpx.AsyncClient, installation: Installation) -> None:

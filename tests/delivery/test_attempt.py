@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime
 
-from billhook.delivery.attempt import concealed
+from billhook.delivery.attempt import build, concealed, told
 from billhook.delivery.trial import unsaved
 from billhook.groups.manage import ProviderSpec
 from billhook.groups.model import Provider
@@ -37,3 +37,16 @@ def test_a_receiver_that_says_everything_back_reveals_nothing() -> None:
 def test_all_else_is_kept_as_it_is() -> None:
     said = answered("äöü 1=a".encode(), server="receiver")
     assert concealed(said, provider()) == said
+
+
+def test_what_was_asked_goes_with_what_came_of_it() -> None:
+    to = provider()
+    request = build(to, "Title", "said in confidence", "dlv_1", now_ms=1_700_000_000_000)
+    for said in (answered(b""), answered(b"header-secret", server="receiver")):
+        kept = told(said, request, to)
+        assert kept.asked is not None
+        assert kept.asked.url == f"https://receiver.example/in?{MASK}"
+        assert ("webhook-id", "dlv_1") in kept.asked.headers
+        found = repr(kept)
+        for secret in ("header-secret", "query-secret", "confidence", to.secrets[0].secret):
+            assert secret not in found

@@ -18,7 +18,7 @@ from billhook.delivery.queue import Leased
 from billhook.delivery.retry import Decision
 from billhook.delivery.store import State, attempts
 from billhook.groups.model import ProviderState
-from billhook.outbound.request import Exchange, Timings
+from billhook.outbound.request import Asked, Exchange, Timings
 from billhook.storage.ids import new_id
 from tests.delivery.support import (
     Team,
@@ -121,6 +121,19 @@ async def test_every_attempt_is_kept_as_it_was(installation: Installation) -> No
         "timings": {"dns": 1.23, "connect": 2.0, "tls": None, "first_byte": 9.88, "total": 12.35},
         "headers": [["server", "nginx"], ["retry-after", "5"]],
         "truncated": False,
+        "request": None,
+    }
+
+
+async def test_what_was_asked_is_kept_with_it(installation: Installation) -> None:
+    (leased,) = await leased_of(await make_team(installation))
+    asked = Asked("POST", "https://receiver.example/hook?••••", (("webhook-id", leased.id), ("Authorization", "••••")))
+    await tell(installation, [outcome_of(leased, DELIVERED, replace(answer(), asked=asked))])
+    (row,) = await rows_of(installation.db, attempts)
+    assert json.loads(row.detail)["request"] == {
+        "method": "POST",
+        "url": "https://receiver.example/hook?••••",
+        "headers": [["webhook-id", leased.id], ["Authorization", "••••"]],
     }
 
 

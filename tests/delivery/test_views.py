@@ -3,14 +3,16 @@
 from datetime import datetime, timedelta
 from typing import Any
 
+import orjson
 import pytest
 from sqlalchemy import update
 
 from billhook.app import App
-from billhook.delivery.store import State, deliveries
+from billhook.delivery.store import State, attempts, deliveries
 from tests.delivery.desk import Desk
 from tests.delivery.marks import nobody_delivers, tuned
 from tests.delivery.receivers import in_turn, response
+from tests.delivery.support import rows_of, set_values
 from tests.outbound.receivers import RawReceiver, hang_up
 from tests.support import Registered, on_one_engine, until
 
@@ -47,6 +49,44 @@ async def test_a_delivery_shows_all_that_its_attempts_came_to(desk: Desk) -> Non
     assert (done["state"], done["attempts"], done["status"], done["error"]) == ("delivered", 2, 200, None)
     assert done["next_attempt_at"] is None
     assert datetime.fromisoformat(done["created_at"]) <= datetime.fromisoformat(done["finished_at"])
+
+
+TOKENS = ("header-secret", "query-secret", "path-secret-0123456789")
+
+
+@pytest.mark.parametrize(("method", "query"), [("POST", "••••"), ("GET", "••••&title=…&content=…")])
+async def test_an_attempt_shows_what_was_asked_and_no_secret_is_stored(
+    desk: Desk, app: App, method: str, query: str
+) -> None:
+    header, in_query, in_path = TOKENS
+    async with RawReceiver() as receiver:
+        group, url = await desk.group(), receiver.url(f"/in/{in_path}?token={in_query}&b=2")
+        headers = [{"key": "Authorization", "value": f"Bearer {header}"}]
+        made = await desk.provider(group, url, request_method=method, request_headers=headers)
+        done = await desk.delivered(group, "Unseen", "written-once")
+        await desk.ask("PATCH", made["path"], json={"server_url": receiver.url("/elsewhere")})
+        base = receiver.url("/in/••••")
+    (attempt,) = (await desk.delivery(done["id"]))["attempt_log"]
+    assert (attempt["request"]["method"], attempt["request"]["url"]) == (method, f"{base}?{query}")
+    shown = {each["key"]: each["value"] for each in attempt["request"]["headers"]}
+    assert (shown["webhook-id"], shown["webhook-signature"], shown["Authorization"]) == (done["id"], "v1,••••", "••••")
+    stored = repr(await rows_of(app.hub.db, attempts))
+    assert "Authorization" in stored
+    for secret in (*TOKENS, made["signing_secret"], "written-once"):
+        assert secret not in stored
+
+
+async def test_an_attempt_that_was_made_before_requests_were_kept_has_none(desk: Desk, app: App) -> None:
+    async with RawReceiver() as receiver:
+        group = await desk.group()
+        await desk.provider(group, receiver.url())
+        done = await desk.delivered(group)
+    (row,) = await rows_of(app.hub.db, attempts)
+    detail = orjson.loads(row.detail)
+    del detail["request"]
+    await set_values(app.hub.db, attempts, detail=orjson.dumps(detail).decode())
+    (attempt,) = (await desk.delivery(done["id"]))["attempt_log"]
+    assert (attempt["request"], attempt["status"]) == (None, 200)
 
 
 @pytest.mark.parametrize(

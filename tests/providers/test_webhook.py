@@ -1,6 +1,7 @@
 """The Webhook type: settings in and out, and the request byte for byte."""
 
 import json
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import parse_qs, parse_qsl, urlsplit
@@ -15,7 +16,7 @@ from billhook import __version__
 from billhook.errors import InvalidParameters
 from billhook.providers.kinds import MASK, Message, Stamp
 from billhook.providers.signing import new_signing_secret, signature
-from billhook.providers.webhook import Webhook
+from billhook.providers.webhook import OPEN, Webhook
 
 WEBHOOK = Webhook()
 SECRET = new_signing_secret()
@@ -191,3 +192,49 @@ def test_what_passes_the_check_is_sent_whole() -> None:
     assert WEBHOOK.check(GET, message) is None
     sent = WEBHOOK.request(GET, message, STAMP).url
     assert parse_qs(urlsplit(sent).query)["content"] == [message.content]
+
+
+def test_what_was_asked_is_kept_without_secrets_and_without_the_message() -> None:
+    kept = WEBHOOK.asked(POST, WEBHOOK.request(POST, MESSAGE, STAMP))
+    assert (kept.method, kept.url) == ("POST", f"https://x.example/hook?{MASK}")
+    assert kept.headers == (
+        ("Content-Type", "application/json"),
+        ("User-Agent", f"Billhook/{__version__}"),
+        ("Accept-Encoding", "identity"),
+        ("webhook-id", "dlv_01"),
+        ("webhook-timestamp", "1700000000"),
+        ("webhook-signature", f"v1,{MASK}"),
+        ("X-B", MASK),
+        ("X-A", MASK),
+        ("X-B", MASK),
+    )
+    test = replace(STAMP, is_test=True)
+    kept = WEBHOOK.asked(GET, WEBHOOK.request(GET, MESSAGE, test))
+    assert (kept.method, kept.url) == ("GET", f"https://x.example/hook?{MASK}&title=…&content=…")
+    assert kept.headers[5:7] == (("webhook-signed", "query"), ("webhook-test", "true"))
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("https://x.example", "https://x.example/"),
+        ("https://x.example:8443/a/b?", "https://x.example:8443/a/b"),
+        ("https://bücher.example/ä", "https://xn--bcher-kva.example/%C3%A4"),
+        ("https://x.example/?dG9rZW4=", f"https://x.example/?{MASK}"),
+        ("https://x.example/services/T0/B0/" + "aB3" * 8, f"https://x.example/services/T0/B0/{MASK}"),
+        ("https://x.example/5f3a9c0d1e2b4a6f8c7d9e0f1a2b3c4d/in", f"https://x.example/{MASK}/in"),
+        (
+            "https://x.example/incoming/notifications-of-billhook",
+            "https://x.example/incoming/notifications-of-billhook",
+        ),
+    ],
+)
+def test_a_url_is_kept_without_its_query_and_without_what_looks_like_a_token(url: str, shown: str) -> None:
+    config = POST | {"server_url": url}
+    assert WEBHOOK.asked(config, WEBHOOK.request(config, MESSAGE, STAMP)).url == shown
+
+
+def test_no_header_that_a_provider_may_choose_is_shown() -> None:
+    for name in OPEN:
+        given = {"request_headers": [{"key": name.upper(), "value": "1"}]}
+        assert problems(given, POST) == ["request_headers[0].key"]

@@ -17,7 +17,7 @@ from billhook.delivery.accept import valid_message
 from billhook.delivery.context import CHANNEL, open_hub
 from billhook.delivery.replay import Recovery
 from billhook.delivery.retry import Result
-from billhook.delivery.views import exchange_view, recovery_view
+from billhook.delivery.views import exchange_view, recovery_view, request_line
 from billhook.errors import InvalidParameters
 from billhook.groups import manage, store
 from billhook.groups.manage import ProviderSpec
@@ -199,8 +199,10 @@ def test(
 
     exchange = on_installation(work)
     is_success = Result(exchange.status, exchange.error).is_success
-    view = exchange_view(exchange, at_ms=at_ms).model_dump(mode="json")
-    lines = {**view, "timings": view["timings"]["total"], "response_headers": len(view["response_headers"])}
+    seen = exchange_view(exchange, at_ms=at_ms)
+    view = seen.model_dump(mode="json")
+    short = {"timings": seen.timings.total, "request": request_line(seen.request)}
+    lines = {**view, **short, "response_headers": len(seen.response_headers)}
     document = {"success": is_success, "attempt": view}
     show(document, text=table(["FIELD", "VALUE"], lines.items()), as_json=as_json)
     raise typer.Exit(0 if is_success else 1)

@@ -20,7 +20,7 @@ from billhook.delivery.accept import Accepted, Send, accept, valid_key, valid_me
 from billhook.delivery.context import CHANNEL
 from billhook.delivery.reads import Filter
 from billhook.delivery.store import State
-from billhook.delivery.views import accepted_view, attempt_view, delivery_fields, delivery_view
+from billhook.delivery.views import accepted_view, attempt_view, delivery_fields, delivery_view, request_line
 from billhook.errors import BillhookError, InvalidParameters
 from billhook.groups.directory import Directory
 from billhook.storage.notices import announce
@@ -134,10 +134,13 @@ def _show_one(delivery_id: str, *, as_json: bool) -> None:
     found, tried = on_installation(work)
     log = [attempt_view(row) for row in tried]
     fields = delivery_view(found).model_dump(mode="json")
-    lines = [(each.number, each.at, each.status or each.error, each.address, each.timings.total) for each in log]
+    lines = [
+        (each.number, each.at, each.status or each.error, each.address, each.timings.total, request_line(each.request))
+        for each in log
+    ]
     text = table(["FIELD", "VALUE"], delivery_fields(found).items())
     if lines:
-        text += "\n\n" + table(["ATTEMPT", "AT", "RESULT", "ADDRESS", "MILLISECONDS"], lines)
+        text += "\n\n" + table(["ATTEMPT", "AT", "RESULT", "ADDRESS", "MILLISECONDS", "REQUEST"], lines)
     show(fields | {"attempt_log": [each.model_dump(mode="json") for each in log]}, text=text, as_json=as_json)
 
 

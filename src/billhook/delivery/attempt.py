@@ -10,7 +10,7 @@ from billhook.delivery.queue import Leased
 from billhook.delivery.retry import Result, Schedule, decide
 from billhook.groups.model import Provider
 from billhook.outbound.client import Sender
-from billhook.outbound.request import Exchange, Outgoing
+from billhook.outbound.request import Asked, Exchange, Outgoing
 from billhook.providers.kinds import MASK, Message, Stamp
 from billhook.providers.registry import provider_type
 
@@ -19,7 +19,7 @@ async def attempt(sender: Sender, leased: Leased, *, schedule: Schedule, claimed
     """`claimed_at` is when it was claimed on this process's monotonic clock, to tell the database's time from."""
     began_ms = _now_ms(leased, claimed_at)
     request = build(leased.provider, leased.title, leased.content, leased.id, now_ms=began_ms)
-    exchange = concealed(await sender.send(request), leased.provider)
+    exchange = told(await sender.send(request), request, leased.provider)
     ended_ms = _now_ms(leased, claimed_at)
     decision = decide(
         result_of(exchange),
@@ -40,16 +40,22 @@ def build(
     return provider_type(provider.type).request(provider.config, Message(title, content), stamp)
 
 
-def concealed(exchange: Exchange, provider: Provider) -> Exchange:
+def told(exchange: Exchange, request: Outgoing, provider: Provider) -> Exchange:
+    """What came of it together with what was asked, both without what is secret."""
+    asked = provider_type(provider.type).asked(provider.config, request)
+    return concealed(exchange, provider, asked)
+
+
+def concealed(exchange: Exchange, provider: Provider, asked: Asked | None = None) -> Exchange:
     """Without what the receiver was told in confidence: some say back all that they were sent."""
     if not exchange.body and not exchange.headers:
-        return exchange
+        return replace(exchange, asked=asked)
     hidden = [*provider_type(provider.type).secrets(provider.config), *(each.secret for each in provider.secrets)]
     body, headers = exchange.body, exchange.headers
     for secret in hidden:
         body = body.replace(secret.encode(), MASK.encode())
         headers = tuple((name, value.replace(secret, MASK)) for name, value in headers)
-    return replace(exchange, body=body, headers=headers)
+    return replace(exchange, body=body, headers=headers, asked=asked)
 
 
 def result_of(exchange: Exchange) -> Result:

@@ -17,7 +17,7 @@ from billhook.delivery.retry import Decision
 from billhook.delivery.store import State, attempts, deliveries
 from billhook.groups.model import Health, ProviderState
 from billhook.groups.store import health_of, providers
-from billhook.outbound.request import Exchange
+from billhook.outbound.request import Asked, Exchange
 from billhook.storage.clock import now_ms
 from billhook.storage.database import Transaction
 from billhook.storage.rows import pack, rows
@@ -123,7 +123,12 @@ def detail_of(exchange: Exchange) -> dict[str, Any]:
         "timings": phases | {"total": taken.total},
         "headers": exchange.headers,
         "truncated": exchange.truncated,
+        "request": None if exchange.asked is None else _request_of(exchange.asked),
     }
+
+
+def _request_of(asked: Asked) -> dict[str, Any]:
+    return {"method": asked.method, "url": asked.url, "headers": asked.headers}
 
 
 def readable(body: bytes) -> str:

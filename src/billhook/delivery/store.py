@@ -92,7 +92,7 @@ attempts = Table(
     Column("status", Integer),
     Column("error", Text),
     Column("next_ms", BigInteger),
-    Column("detail", Text, nullable=False),  # JSON: address, timings, response headers
+    Column("detail", Text, nullable=False),  # JSON: address, timings, response headers, masked request
     Column("body", Text, nullable=False),  # the first 16 KiB of the response
 )
 

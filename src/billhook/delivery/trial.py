@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from billhook.delivery.attempt import build, concealed
+from billhook.delivery.attempt import build, told
 from billhook.errors import InvalidParameters, RateLimited
 from billhook.groups.manage import COMMON, ProviderSpec
 from billhook.groups.model import Health, Provider, ProviderState, SigningSecret
@@ -37,7 +37,7 @@ class Trials:
             raise InvalidParameters.of("content", reason)
         request = build(provider, message.title, message.content, new_id("tst"), now_ms=now_ms, is_test=True)
         async with self._place(provider.organization_id):
-            return concealed(await self._sender.send(request), provider)
+            return told(await self._sender.send(request), request, provider)
 
     @asynccontextmanager
     async def _place(self, organization_id: str) -> AsyncIterator[None]:

@@ -1,5 +1,6 @@
 """Notifications, deliveries and attempts as the API and the command line show them."""
 
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -66,6 +67,12 @@ class HeaderView(BaseModel):
     value: str
 
 
+class RequestView(BaseModel):
+    method: str
+    url: str = Field(description="Secrets are masked, and the message is left out.")
+    headers: list[HeaderView] = Field(description="In their order; the values of the provider's own are masked.")
+
+
 class AttemptView(BaseModel):
     number: int
     at: datetime
@@ -74,6 +81,7 @@ class AttemptView(BaseModel):
     message: str | None = Field(description="The same in a sentence.")
     address: str | None = Field(description="The address that was dialled.")
     timings: TimingsView = Field(description="Milliseconds.")
+    request: RequestView | None = Field(description="As it was sent; null when it was not kept, as in old attempts.")
     response_headers: list[HeaderView]
     response_body: str = Field(description="Its first 16 KiB.")
     response_truncated: bool
@@ -175,11 +183,26 @@ def _attempt(
         message=None if error is None else ERRORS.get(error),
         address=detail["address"],
         timings=TimingsView(**detail["timings"]),
-        response_headers=[HeaderView(key=key, value=value) for key, value in detail["headers"]],
+        request=_request(detail.get("request")),
+        response_headers=_headers(detail["headers"]),
         response_body=body,
         response_truncated=detail["truncated"],
         next_attempt_at=next_at,
     )
+
+
+def _request(asked: Mapping[str, Any] | None) -> RequestView | None:
+    if asked is None:
+        return None
+    return RequestView(method=asked["method"], url=asked["url"], headers=_headers(asked["headers"]))
+
+
+def request_line(request: RequestView | None) -> str | None:
+    return None if request is None else f"{request.method} {request.url}"
+
+
+def _headers(pairs: Iterable[tuple[str, str]]) -> list[HeaderView]:
+    return [HeaderView(key=key, value=value) for key, value in pairs]
 
 
 def recovery_view(recovery: Recovery) -> RecoveryView:

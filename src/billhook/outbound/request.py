@@ -30,6 +30,15 @@ class Outgoing:
 
 
 @dataclass(frozen=True, slots=True)
+class Asked:
+    """A request as it may be kept and shown: no secret is in it, and nothing of what it said."""
+
+    method: str
+    url: str
+    headers: Headers
+
+
+@dataclass(frozen=True, slots=True)
 class Timings:
     """Milliseconds; None for a phase that was not needed, as on a reused connection, or that did not end."""
 
@@ -51,3 +60,4 @@ class Exchange:
     headers: Headers
     body: bytes
     truncated: bool
+    asked: Asked | None = None  # told by whoever knows what is secret in the request

@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 from pydantic import BaseModel
 
-from billhook.outbound.request import Outgoing
+from billhook.outbound.request import Asked, Outgoing
 
 MASK = "••••"  # stands for a value that is kept and not shown; sent back, it means "unchanged"
 
@@ -51,3 +51,6 @@ class ProviderType(Protocol):
 
     def request(self, config: Config, message: Message, stamp: Stamp) -> Outgoing:
         """The request, byte for byte."""
+
+    def asked(self, config: Config, sent: Outgoing) -> Asked:
+        """The same, fit to be kept with an attempt: secrets masked, the message left out."""

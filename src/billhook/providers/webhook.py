@@ -1,7 +1,8 @@
 """The type "Webhook": one signed HTTP request for each notification, to an address that the customer chose."""
 
+import re
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
@@ -10,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from billhook import __version__
 from billhook.errors import FieldError, InvalidParameters
-from billhook.outbound.request import Outgoing
+from billhook.outbound.request import Asked, Outgoing
 from billhook.providers import headers, urls
 from billhook.providers.checks import checked
 from billhook.providers.headers import masked, valid_headers
@@ -25,6 +26,11 @@ METHODS = ("GET", "POST")
 CONTENT_TYPE = ("Content-Type", "application/json")
 COMMON: Headers = (("User-Agent", f"Billhook/{__version__}"), ("Accept-Encoding", "identity"))
 QUERY_IS_SIGNED = ("webhook-signed", "query")  # a GET has no body: its query is what the signature covers
+OURS = ("Content-Type", "User-Agent", "Accept-Encoding", "webhook-id", "webhook-timestamp", "webhook-signed")
+OPEN = frozenset((*OURS, "webhook-test"))  # shown as they were sent; no provider may choose one of these names
+HIDDEN = {"webhook-signature": f"v1,{MASK}"}
+LIKE_A_TOKEN = re.compile(r"(?=[^/]*[0-9A-Z])[^/]{20,}")  # chat services have the secret of a hook in its path
+MESSAGE = "title=…&content=…"  # a GET has up to 8 KB of it, and the notification has it already
 ENTERED_AGAIN = "must be entered again, because the server URL goes to another host"
 GIVEN_AGAIN = "must be given again with their values, or as [], because the server URL goes to another host"
 REQUIRED = {"server_url": None, "request_method": None, "request_headers": ()}
@@ -98,6 +104,19 @@ class Webhook:
         body = orjson.dumps({"title": message.title, "content": message.content})
         sent = (CONTENT_TYPE, *COMMON, *_signed(stamp, body), *_test(stamp), *own)
         return Outgoing("POST", sendable(config["server_url"]), sent, body)
+
+    def asked(self, config: Config, sent: Outgoing) -> Asked:
+        shown = [(name, value if name in OPEN else HIDDEN.get(name, MASK)) for name, value in sent.headers]
+        return Asked(sent.method, _masked_url(config["server_url"], sent.method), tuple(shown))
+
+
+@lru_cache(maxsize=4096)
+def _masked_url(url: str, method: str) -> str:
+    """Without the values that it may have in its query, and without parts of its path that may be a token."""
+    parts = urlsplit(sendable(url))
+    query = [MASK] * bool(parts.query) + [MESSAGE] * (method == "GET")
+    base = f"{parts.scheme}://{parts.netloc}{LIKE_A_TOKEN.sub(MASK, parts.path)}"
+    return f"{base}?{'&'.join(query)}" if query else base
 
 
 def _signed(stamp: Stamp, payload: bytes) -> Headers:
