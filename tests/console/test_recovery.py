@@ -132,8 +132,10 @@ async def test_a_paused_or_deleted_provider_is_pointed_out(
 ) -> None:
     team = await make_team(installation)
     done = await submit(browser, RECOVER, RECOVER, provider_id=team.provider.id, period="1h")
+    assert "deliveries?state=pending&amp;provider_id=" in (await browser.get(done.headers["location"])).text
     await set_provider(team, team.provider, state="paused")
     assert "held until it is resumed" in await page(browser, done.headers["location"])
+    assert "deliveries?state=held&amp;provider_id=" in (await browser.get(done.headers["location"])).text
     async with installation.db.transaction() as tx:
         await control.delete_provider(tx, None, team.provider.id, author=OPERATOR, now=NOW)
     assert "what failed stays failed" in await page(browser, done.headers["location"])
