@@ -67,6 +67,16 @@ async def test_who_is_removed_or_demoted_leaves_no_invitation_behind(
         assert (await browser.get(link)).status_code == 404
 
 
+async def test_who_gives_up_being_an_admin_is_led_to_a_page_they_may_see(
+    installation: Installation, browser: httpx.AsyncClient
+) -> None:
+    (action,) = re.findall(rf'action="({USERS}/usr_\w+)/role"', (await browser.get(USERS)).text)
+    await add_user(installation, email="bob@example.com")
+    answer = await submit(browser, USERS, f"{action}/role", role="viewer")
+    assert answer.headers["location"] == "/console/settings/profile?done=role"
+    assert (await browser.get(answer.headers["location"])).status_code == 200
+
+
 async def test_the_last_admin_stays(installation: Installation, browser: httpx.AsyncClient) -> None:
     page = (await browser.get(USERS)).text
     (action,) = re.findall(rf'action="({USERS}/usr_\w+)/role"', page)

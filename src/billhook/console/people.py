@@ -71,7 +71,8 @@ async def change_role(visit: SignedIn) -> Response:
                 await invitations.withdraw_all_by(tx, actor_of(person))
     except (InvalidParameters, UserConflict) as error:
         return await _refused(visit, error)
-    return visit.go("/settings/users", done="role")
+    is_shut_out = person.id == visit.user.id and role is not Role.ADMIN
+    return visit.go("/settings/profile" if is_shut_out else "/settings/users", done="role")
 
 
 async def remove_user(visit: SignedIn) -> Response:
