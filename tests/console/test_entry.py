@@ -115,6 +115,7 @@ async def test_too_many_failures_have_to_wait(stranger: httpx.AsyncClient, insta
     refused = await sign_in(stranger)
     assert refused.status_code == 429
     assert 0 < int(refused.headers["retry-after"]) <= 300
+    assert "Too many failed attempts; try again in 5 minutes." in refused.text
 
 
 async def test_the_session_is_new_at_each_sign_in_and_gone_after_sign_out(

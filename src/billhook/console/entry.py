@@ -1,5 +1,6 @@
 """Ways in and out: the set-up link, invitations, sign-in and sign-out."""
 
+import math
 import time
 
 from starlette.responses import Response
@@ -10,6 +11,7 @@ from billhook.accounts.signin import REFUSED, Attempt, Entrant
 from billhook.accounts.users import still_has
 from billhook.console.cookies import KNOWN, SESSION, VISIT
 from billhook.console.forms import Mistakes, wrong
+from billhook.console.pages import spell_count
 from billhook.console.visit import SignedIn, Visit
 from billhook.errors import BillhookError, InvalidParameters, InvitationNotFound, RateLimited, UserConflict
 
@@ -28,12 +30,18 @@ async def sign_in(visit: Visit) -> Response:
         entrant = await console.doorkeeper.sign_in(console.db, attempt, now=time.monotonic())
         return await _enter(visit, entrant, _inside(form["next"]) or START)
     except (InvalidParameters, RateLimited) as error:
-        mistakes = Mistakes(error)
+        mistakes = Mistakes(_until_when(error) if isinstance(error, RateLimited) else error)
         response = visit.render(
             "sign_in.html", status=error.status, email=form["email"], next=_inside(form["next"]), mistakes=mistakes
         )
         response.headers.update(error.headers)
         return response
+
+
+def _until_when(error: RateLimited) -> BillhookError:
+    """The same, with how long one has to wait."""
+    minutes = math.ceil(error.retry_after_seconds / 60)
+    return BillhookError(f"too many failed attempts; try again in {spell_count(minutes, 'minute')}")
 
 
 async def sign_out(visit: SignedIn) -> Response:
