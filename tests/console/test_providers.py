@@ -163,6 +163,19 @@ async def test_a_saved_provider_is_tested(browser: httpx.AsyncClient, receiver: 
     assert Webhook(secret_on(made)).verify(sent.body.decode(), dict(sent.headers))
 
 
+async def test_a_test_of_what_is_gone_only_says_so_in_its_box(browser: httpx.AsyncClient) -> None:
+    made = await add_provider(browser, await add_group(browser))
+    form = sheet(made, "/test")
+    await press(browser, sheet(await browser.get(f"{address(made)}/delete"), "/delete"))
+    whole = await press(browser, form)
+    assert (whole.status_code, "<h1>" in whole.text) == (404, True)
+    browser.headers["X-Fragment"] = "test-result"
+    answer = await press(browser, form)
+    assert answer.status_code == 404
+    assert '<div id="test-result"><p class="notice bad" role="alert">There is no such provider' in answer.text
+    assert "<html" not in answer.text
+
+
 async def test_too_many_tests_at_once_are_told(browser: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch) -> None:
     made = await add_provider(browser, await add_group(browser))
     monkeypatch.setattr(trial, "MOST_AT_ONCE", 0)

@@ -153,7 +153,9 @@ ROUTES: list[BaseRoute] = [
 async def on_known_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, BillhookError)
     render = request.state.visit.render if hasattr(request.state, "visit") else partial(page_response, request)
-    response = render("error.html", status=error.status, status_code=error.status, error=error)
+    part = request.headers.get("x-fragment", "")
+    template = "error_part.html" if part else "error.html"
+    response = render(template, status=error.status, status_code=error.status, error=error, part=part)
     if retry_after := error.headers.get("Retry-After"):
         response.headers["Retry-After"] = retry_after
     return response
