@@ -167,11 +167,34 @@ def test_both_scales_have_three_labels() -> None:
 
 def test_moments_are_labelled_so_that_a_script_can_tell_them_in_another_zone() -> None:
     picture = chart(a_day(), label="x")
-    assert texts(picture, **{"data-step": "hour"}) == ["16:00", "20:00", "00:00", "04:00", "08:00", "12:00"]
+    assert texts(picture, **{"data-step": "hour"}) == ["18:00", "00:00", "06:00", "12:00"]
     assert texts(picture, **{"data-at": "2026-11-15T12:00:00Z"}) == ["12:00"]
     week = chart(WEEK.fill([], now_ms=NOW), label="x")
     assert texts(week, **{"data-step": "day"}) == ["Mon 9", "Tue 10", "Wed 11", "Thu 12", "Fri 13", "Sat 14", "Sun 15"]
     assert texts(week, **{"data-at": "2026-11-15T00:00:00Z"}) == ["Sun 15"]
+
+
+def test_what_shows_on_hover_says_its_moments_so_that_a_script_can_tell_them_in_another_zone() -> None:
+    for picture in (bar(a_day(), label="x"), chart(a_day(), label="x")):
+        *_, last = parsed(picture).iter("title")
+        assert last.attrib == {
+            "data-at": "2026-11-15T14:00:00Z",
+            "data-until": "2026-11-15T15:00:00Z",
+            "data-step": "hour",
+        }
+    *_, last = parsed(chart(WEEK.fill([], now_ms=NOW), label="x")).iter("title")
+    assert (last.get("data-until"), last.get("data-step")) == ("2026-11-15T18:00:00Z", "hours")
+
+
+def test_every_second_day_can_be_left_out_where_there_is_little_room() -> None:
+    week = chart(WEEK.fill([], now_ms=NOW), label="x")
+    assert texts(week, **{"class": "spare"}) == ["Tue 10", "Thu 12", "Sat 14"]
+    assert texts(chart(a_day(), label="x"), **{"class": "spare"}) == []
+
+
+def test_a_point_that_stands_alone_is_large_enough_to_be_seen() -> None:
+    (dot,) = parsed(chart(a_day(ago(5, ok=1)), label="x")).iter("circle")
+    assert float(dot.attrib["r"]) >= 3
 
 
 def p95_lines(picture: Markup) -> list[int]:

@@ -4,7 +4,7 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given
 
-from billhook.console.filters import CHECKS, Asked, parse_moment
+from billhook.console.filters import CHECKS, Asked, as_input, parse_moment
 from billhook.delivery.reads import Filter
 from billhook.delivery.store import State
 from billhook.errors import InvalidParameters
@@ -56,7 +56,7 @@ def test_all_that_is_wrong_is_told_at_once() -> None:
     found = mistakes_of(state="lost", group_id="x", provider_id="'", since="yesterday", until="2026-13-01", cursor="1")
     assert found.keys() == {"state", "group_id", "provider_id", "since", "until", "cursor"}
     assert "pending, delivered, failed" in found["state"]
-    assert "UTC" in found["since"]
+    assert "such as 2026-" in found["since"]
 
 
 def test_a_list_cannot_end_before_it_begins() -> None:
@@ -69,6 +69,20 @@ def test_a_list_cannot_end_before_it_begins() -> None:
 )
 def test_a_moment_without_a_zone_is_in_utc(text: str) -> None:
     assert parse_moment("since", text) == NOON_MS
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("2026-06-01T12:00", "2026-06-01T12:00"),
+        ("2026-06-01T14:00:30+02:00", "2026-06-01T12:00:30"),
+        ("20260601T1200Z", "2026-06-01T12:00"),
+        ("yesterday", ""),
+        ("", ""),
+    ],
+)
+def test_a_moment_is_shown_as_an_input_takes_it(text: str, shown: str) -> None:
+    assert as_input(text) == shown
 
 
 @given(st.dictionaries(st.sampled_from(sorted(CHECKS)), st.text()))

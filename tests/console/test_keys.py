@@ -111,6 +111,22 @@ async def test_the_page_of_a_key_shows_token_requests_issued_and_refused_and_wha
     assert "Key revoked" not in shown
 
 
+async def test_token_requests_are_fetched_from_the_page_of_the_key_and_only_when_there_are_new_ones(
+    browser: httpx.AsyncClient, http: httpx.AsyncClient, auth: Auth
+) -> None:
+    made = credentials(await make(browser))
+    page = f"{KEYS}/{made['client_id']}"
+    mistaken = await submit(browser, page, f"{page}/revoke", typed_name="another")
+    assert f'id="requests" data-live="5" data-from="{page}"' in mistaken.text
+    asked = {"X-Fragment": "requests", "If-None-Match": mistaken.headers["etag"]}
+    assert (await browser.get(page, headers=asked)).status_code == 304
+    assert await works(http, made)
+    await auth.activity.flush(auth.db)
+    fresh = await browser.get(page, headers=asked)
+    assert "token issued" in fresh.text
+    assert "<html" not in fresh.text
+
+
 @pytest.mark.parametrize(
     ("fields", "is_revoked", "reason", "advice"),
     [

@@ -16,13 +16,14 @@ FILLED = 0.75  # of a step is column, the rest is the gap to the next
 LEAST = 1.0  # in height: one failure among thousands must still be seen
 TICK = 1.0  # the height of a step in which nothing was attempted
 
-WIDTH, HEIGHT = 800, 220
-LEFT, RIGHT, TOP, BOTTOM = 56, 748, 12, 192  # of the columns; around them is room for labels
+WIDTH, HEIGHT = 480, 200  # no wider, so that labels can be read where it is drawn small
+LEFT, RIGHT, TOP, BOTTOM = 52, 418, 12, 172  # of the columns; around them is room for labels
 LABEL_GAP = 6
+DOT = 3.5  # the radius of a point that stands alone
 MIDDLE = 4  # from the middle of a label to the line that it stands on
 BELOW = 17  # from the columns to the line that moments stand on
 DAY_MS = 24 * HOUR_MS
-LABELLED_HOURS_MS = 4 * HOUR_MS  # "02:00 PM" is wider than three hours
+LABELLED_HOURS_MS = 6 * HOUR_MS  # "02:00 PM" is wider than four hours on a phone
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +61,7 @@ def bar(hours: Sequence[Span], *, label: str) -> Markup:
     """The small one, for lists: what `DAY.fill` gives, a column for each hour."""
     most = max([span.ok + span.failed for span in hours], default=0)
     columns = [
-        _column(span, said(span, HOUR_MS), x=place * BAR_STEP, step=BAR_STEP, floor=BAR_HEIGHT, unit=_unit(most))
+        _column(span, _title(span, HOUR_MS), x=place * BAR_STEP, step=BAR_STEP, floor=BAR_HEIGHT, unit=_unit(most))
         for place, span in enumerate(hours)
     ]
     return _svg("bar", label, *columns, width=len(hours) * BAR_STEP, height=BAR_HEIGHT)
@@ -77,7 +78,7 @@ def chart(points: Sequence[Span], *, label: str) -> Markup:
     most = top_of(max(span.ok + span.failed for span in points))
     unit = (BOTTOM - TOP) / most
     columns = [
-        _column(span, said(span, step_ms, with_p95=True), x=LEFT + place * step, step=step, floor=BOTTOM, unit=unit)
+        _column(span, _title(span, step_ms, with_p95=True), x=LEFT + place * step, step=step, floor=BOTTOM, unit=unit)
         for place, span in enumerate(points)
     ]
     return _svg(
@@ -107,6 +108,13 @@ def said(span: Span, step_ms: int, *, with_p95: bool = False) -> str:
     return f"{_spelled(span.at_ms, step_ms)}: {result}{slow}"
 
 
+def _title(span: Span, step_ms: int, *, with_p95: bool = False) -> Markup:
+    """What shows on hover; a script turns its moments, which are in UTC, into the reader's own time."""
+    kind = "hour" if step_ms == HOUR_MS else "hours"
+    begin, end = _iso(span.at_ms), _iso(span.at_ms + step_ms)
+    return _tag("title", said(span, step_ms, with_p95=with_p95), data_at=begin, data_until=end, data_step=kind)
+
+
 def _spelled(at_ms: int, step_ms: int) -> str:
     at = _moment(at_ms)
     if step_ms == HOUR_MS:
@@ -114,12 +122,12 @@ def _spelled(at_ms: int, step_ms: int) -> str:
     return f"{at:%b} {at.day}, {at:%H:%M} to {_moment(at_ms + step_ms):%H:%M} UTC"
 
 
-def _column(span: Span, title: str, *, x: float, step: float, floor: float, unit: float) -> Markup:
+def _column(span: Span, title: Markup, *, x: float, step: float, floor: float, unit: float) -> Markup:
     """Delivered below, failed on top; and a title that shows wherever above the floor one points at."""
     width = step * FILLED
     place = {"x": x + (step - width) / 2, "width": width}
     ok, bad = (max(count * unit, LEAST) if count else 0.0 for count in (span.ok, span.failed))
-    parts = [_tag("title", title), _tag("rect", x=x, y=0, width=step, height=floor, fill="none", pointer_events="all")]
+    parts = [title, _tag("rect", x=x, y=0, width=step, height=floor, fill="none", pointer_events="all")]
     if ok:
         parts.append(_tag("rect", class_="ok", **place, y=floor - ok, height=ok))
     if bad:
@@ -154,7 +162,7 @@ def _slowness(points: Sequence[Span], step: float) -> Iterator[Markup]:
 def _line(points: Sequence[tuple[float, float]]) -> Markup:
     if len(points) == 1:
         ((x, y),) = points
-        return _tag("circle", class_="p95", cx=x, cy=y, r=1.5)
+        return _tag("circle", class_="p95", cx=x, cy=y, r=DOT)
     corners = " ".join(f"{_number(x)},{_number(y)}" for x, y in points)
     return _tag("polyline", class_="p95", points=corners, stroke_linejoin="round")
 
@@ -162,14 +170,13 @@ def _line(points: Sequence[tuple[float, float]]) -> Markup:
 def _when(points: Sequence[Span], step: float) -> Iterator[Markup]:
     is_by_hour = points[1].at_ms - points[0].at_ms == HOUR_MS
     every_ms, kind = (LABELLED_HOURS_MS, "hour") if is_by_hour else (DAY_MS, "day")
-    for place, span in enumerate(points):
-        if span.at_ms % every_ms:
-            continue
-        at = _moment(span.at_ms)
+    labelled = [(place, span.at_ms) for place, span in enumerate(points) if span.at_ms % every_ms == 0]
+    for number, (place, at_ms) in enumerate(labelled):
+        at = _moment(at_ms)
         text = f"{at:%H:%M}" if is_by_hour else f"{at:%a} {at.day}"
-        iso = at.isoformat().replace("+00:00", "Z")
-        middle = LEFT + (place + 0.5) * step
-        yield _tag("text", text, x=middle, y=BOTTOM + BELOW, text_anchor="middle", data_at=iso, data_step=kind)
+        where = {"x": LEFT + (place + 0.5) * step, "y": BOTTOM + BELOW}
+        spare = {"class_": "spare"} if number % 2 and not is_by_hour else {}  # left out where there is little room
+        yield _tag("text", text, **where, text_anchor="middle", data_at=_iso(at_ms), data_step=kind, **spare)
 
 
 def _height(share: float) -> float:
@@ -184,6 +191,10 @@ def _took(milliseconds: int) -> str:
 
 def _moment(at_ms: int) -> datetime:
     return datetime.fromtimestamp(at_ms / 1000, UTC)
+
+
+def _iso(at_ms: int) -> str:
+    return _moment(at_ms).isoformat().replace("+00:00", "Z")
 
 
 def _svg(kind: str, label: str, *inside: Markup, width: int, height: int) -> Markup:

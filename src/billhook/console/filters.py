@@ -14,7 +14,7 @@ from billhook.providers.checks import checked
 from billhook.storage.ids import is_id
 
 LONGEST_MOMENT = 40
-A_MOMENT = "must be a moment in UTC, such as 2026-08-22T10:00"
+A_MOMENT = "must be a moment, such as 2026-08-22T10:00"  # in the zone that its label names
 
 
 @dataclass(frozen=True)
@@ -31,6 +31,9 @@ class Asked:
 
     def __getitem__(self, name: str) -> str:
         return self.fields.get(name, "")
+
+    def moment(self, name: str) -> str:
+        return as_input(self[name])
 
     @property
     def is_narrow(self) -> bool:
@@ -56,6 +59,15 @@ def parse_moment(field: str, text: str) -> int:
     except ValueError:
         raise InvalidParameters.of(field, A_MOMENT) from None
     return round((at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp() * 1000)
+
+
+def as_input(text: str) -> str:
+    """The same moment as an input of a form takes it: in UTC and without a zone. Empty when it is none."""
+    try:
+        at = datetime.fromtimestamp(parse_moment("", text) / 1000, UTC)
+    except (InvalidParameters, ValueError, OverflowError, OSError):
+        return ""
+    return at.strftime("%Y-%m-%dT%H:%M:%S").removesuffix(":00")
 
 
 def _state(field: str, text: str) -> State:

@@ -13,6 +13,7 @@ from billhook.auth.credentials import Refused
 from billhook.auth.manage import ClientSpec
 from billhook.auth.model import Client
 from billhook.auth.secret import NewSecret
+from billhook.console import live
 from billhook.console.forms import Mistakes, wrong
 from billhook.console.key_form import UNITS, Typed, read_key
 from billhook.console.visit import SignedIn
@@ -195,15 +196,20 @@ async def _key(visit: SignedIn, error: BillhookError | None = None, *, typed: Ty
     async with visit.console.db.reading() as tx:
         client = await manage.get(tx, _client_id(visit), author=visit.author)
         requests = await recent_requests(tx, client.id, limit=MOST_REQUESTS)
-    live = [secret for secret in client.secrets if secret.is_live(visit.now)]
+    version = live.version_of(client.state, *requests)
+    if live.is_unchanged(visit, version):
+        return live.not_modified(version)
+    working = [secret for secret in client.secrets if secret.is_live(visit.now)]
     outcomes = {each.outcome for each in requests}
-    return visit.render(
-        "keys_one.html",
+    return live.render(
+        visit,
+        "keys_one",
+        version,
         status=error.status if error else 200,
         key=client,
         secrets=client.secrets[: -MOST_SECRETS - 1 : -1],
-        live=live,
-        is_ending=all(secret.ends_at for secret in live),
+        live=working,
+        is_ending=all(secret.ends_at for secret in working),
         requests=requests,
         refusals={reason: words for reason, words in REFUSALS.items() if reason in outcomes},
         curl=_curl(visit, client.id, "…"),

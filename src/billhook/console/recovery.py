@@ -7,7 +7,7 @@ from starlette.responses import Response
 
 from billhook.console import live
 from billhook.console.choices import list_choices
-from billhook.console.filters import parse_moment
+from billhook.console.filters import as_input, parse_moment
 from billhook.console.forms import Mistakes, wrong
 from billhook.console.places import now_ms
 from billhook.console.visit import SignedIn
@@ -41,7 +41,7 @@ async def recover(visit: SignedIn) -> Response:
             await announce(tx, CHANNEL)
     except (InvalidParameters, ProviderNotFound) as error:
         shown = error if isinstance(error, InvalidParameters) else wrong("provider_id", "must be chosen")
-        typed = {name: form[name] for name in ("provider_id", "period", "since")}
+        typed = {"provider_id": form["provider_id"], "period": form["period"], "since": as_input(form["since"].strip())}
         return await _form(visit, typed, Mistakes(shown), status=shown.status)
     hub.bell.ring()
     return visit.go(f"/deliveries/recoveries/{begun.id}")

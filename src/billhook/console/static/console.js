@@ -7,6 +7,7 @@ const each = (selector, work, root = document) => root.querySelectorAll(selector
 // --- times ---------------------------------------------------------------------------------------------------------
 
 const WHEN = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium" });
+const HOUR = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit" });
 const EXACT = new Intl.DateTimeFormat(undefined, { dateStyle: "full", timeStyle: "long" });
 
 function localise(root) {
@@ -19,11 +20,32 @@ function localise(root) {
   each("svg text[data-at]", (text) => {
     const at = new Date(text.dataset.at);
     const days = text.dataset.step === "day";
-    text.textContent = days
-      ? at.toLocaleDateString(undefined, { weekday: "short", day: "numeric" })
-      : at.toLocaleTimeString(undefined, { hour: "2-digit", minute: "2-digit" });
+    text.textContent = days ? at.toLocaleDateString(undefined, { weekday: "short", day: "numeric" }) : HOUR.format(at);
+  }, root);
+  each("svg title[data-at]", (title) => {
+    const [at, until] = [new Date(title.dataset.at), new Date(title.dataset.until)];
+    const day = at.toLocaleDateString(undefined, { month: "short", day: "numeric" });
+    const said = title.dataset.step === "hour" ? HOUR.format(at) : `${day}, ${HOUR.format(at)} to ${HOUR.format(until)}`;
+    title.textContent = title.textContent.replace(/^.*? UTC(?=:)/, () => said);
   }, root);
 }
+
+// <input type="datetime-local" data-utc>: shown and typed in the reader's zone, sent in UTC; <span data-zone> says which.
+function localiseFields() {
+  each("[data-zone]", (zone) => { zone.textContent = "your time"; });
+  each("input[data-utc]", (input) => {
+    const at = new Date(`${input.getAttribute("value")}Z`);
+    if (!Number.isNaN(at.getTime())) input.value = unzoned(new Date(at - at.getTimezoneOffset() * 60000));
+  });
+}
+
+// As such an input wants it, and as the server takes for UTC: 2026-08-22T10:00, with seconds only where there are any.
+const unzoned = (at) => at.toISOString().slice(0, 19).replace(/:00$/, "");
+
+document.addEventListener("formdata", (event) => each("input[data-utc]", (input) => {
+  const at = new Date(input.value);
+  if (!Number.isNaN(at.getTime())) event.formData.set(input.name, unzoned(at));
+}, event.target));
 
 // A countdown to the next attempt: <span data-countdown="ISO moment">.
 function countDown() {
@@ -74,33 +96,65 @@ document.addEventListener("submit", (event) => {
 // the page is looked at; the server says by the ETag when it has not changed. What has an id and the same data-version
 // stays as it is, with all that was opened or chosen in it; what is new or changed is marked.
 function morph(place, fresh) {
+  const focused = place.contains(document.activeElement) ? selectorOf(document.activeElement) : "";
+  localise(fresh);
+  holdStill(place, () => {
+    keepRows(place, fresh);
+    place.replaceChildren(...fresh.childNodes);
+    countDown();
+  });
+  Object.assign(place.dataset, fresh.dataset);
+  if (focused) place.querySelector(focused)?.focus({ preventScroll: true });
+}
+
+function keepRows(place, fresh) {
   const before = new Map();
   each("[id][data-version]", (row) => before.set(row.id, row), place);
-  const focused = document.activeElement && place.contains(document.activeElement) ? document.activeElement.id : "";
-  localise(fresh);
   each("[id][data-version]", (row) => {
     const kept = before.get(row.id);
+    if (kept) kept.classList.remove("fresh"); // it would begin to shine anew
     if (kept && kept.dataset.version === row.dataset.version) row.replaceWith(kept);
     else if (before.size) row.classList.add("fresh");
   }, fresh);
-  place.replaceChildren(...fresh.childNodes);
-  Object.assign(place.dataset, fresh.dataset);
-  countDown();
-  if (focused) document.getElementById(focused)?.focus({ preventScroll: true });
+}
+
+// How to find it again in what takes its place: by its id, or by what it copies.
+function selectorOf(element) {
+  if (element.id) return `[id="${CSS.escape(element.id)}"]`;
+  return element.dataset.copy ? `[data-copy="${CSS.escape(element.dataset.copy)}"]` : "";
+}
+
+// Whoever has scrolled into a list goes on reading where they are, whatever is put above it.
+function holdStill(place, change) {
+  const topOf = (row) => row.getBoundingClientRect().top;
+  const isScrolled = topOf(place) < 0;
+  const seen = [...place.querySelectorAll("[id][data-version]")].filter((row) => row.getBoundingClientRect().bottom > 0);
+  const before = isScrolled ? seen.map((row) => [row.id, topOf(row)]) : [];
+  change();
+  const [id, top] = before.find(([each]) => document.getElementById(each)) || [];
+  if (id) scrollBy({ top: topOf(document.getElementById(id)) - top, behavior: "instant" });
 }
 
 function isBusy(place) {
   const chosen = getSelection();
-  return document.hidden || !chosen.isCollapsed && place.contains(chosen.anchorNode);
+  return document.hidden || place.isPaused || !chosen.isCollapsed && place.contains(chosen.anchorNode);
 }
 
-// Says whether the page is up to date: <p data-live-note="id of the live part">.
+// Says whether the page is up to date, and lets the reader stop it: <span data-live-note="id of the live part" hidden>.
 function tellLive(place, text, isLive) {
   each(`[data-live-note="${place.id}"]`, (note) => {
+    const said = note.querySelector("[role=status]");
     note.hidden = false;
     note.classList.toggle("lost", !isLive);
-    if (note.textContent !== text) note.textContent = text;
+    if (said.textContent !== text) said.textContent = text;
   });
+}
+
+function pauseOrResume(place, button) {
+  place.isPaused = !place.isPaused;
+  button.setAttribute("aria-pressed", String(place.isPaused));
+  tellLive(place, place.isPaused ? "Paused" : "Live", !place.isPaused);
+  look(place);
 }
 
 async function refresh(place) {
@@ -108,7 +162,7 @@ async function refresh(place) {
   const answer = await fetch(place.dataset.from || location.href, { headers, redirect: "manual", cache: "no-store" });
   if (answer.type === "opaqueredirect") return tellLive(place, "You are signed out: reload to sign in", false);
   if (!answer.ok && answer.status !== 304) return tellLive(place, "Not up to date: the server cannot answer", false);
-  tellLive(place, "Live", true);
+  if (!place.isPaused) tellLive(place, "Live", true);
   if (answer.status === 304) return;
   const fresh = new DOMParser().parseFromString(await answer.text(), "text/html").getElementById(place.id);
   if (!fresh || isBusy(place) || fresh.outerHTML === place.lastSeen) return;
@@ -118,13 +172,17 @@ async function refresh(place) {
 
 function keepLive(place) {
   const wait = () => setTimeout(turn, (Number(place.dataset.live) || 2) * 1000);
-  const turn = async () => {
-    try { if (!isBusy(place)) await refresh(place); }
-    catch { tellLive(place, "Not up to date: no connection", false); }
-    wait();
-  };
+  const turn = async () => { await look(place); wait(); };
   tellLive(place, "Live", true);
+  each(`[data-live-note="${place.id}"] button`, (button) => {
+    button.addEventListener("click", () => pauseOrResume(place, button));
+  });
   wait();
+}
+
+async function look(place) {
+  try { if (!isBusy(place)) await refresh(place); }
+  catch { tellLive(place, "Not up to date: no connection", false); }
 }
 
 // --- filters -------------------------------------------------------------------------------------------------------
@@ -240,7 +298,9 @@ document.addEventListener("submit", async (event) => {
 
 // --- begin ---------------------------------------------------------------------------------------------------------
 
+each("[data-live]", (place) => { place.lastSeen = place.outerHTML; }); // as it was sent: before anything is localised
 localise(document);
+localiseFields();
 each("[data-live]", keepLive);
 each("form[data-preview]", keepPreview);
 countDown();
