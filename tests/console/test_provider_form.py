@@ -87,7 +87,8 @@ async def test_headers_are_added_and_removed_one_at_a_time_without_a_script(brow
     [
         ("name", "", "must have 1 to 100 characters"),
         ("name", "x" * 101, "must have 1 to 100 characters"),
-        ("server_url", "", "must have 1 to 2,048 characters"),
+        ("server_url", "", "enter the address of the receiver"),
+        ("server_url", "https://receiver.example/" + "x" * 2048, "must have at most 2,048 characters"),
         ("server_url", "receiver.example/hook", "must begin with http:// or https://"),
         ("server_url", "https://user:pass@receiver.example/", "must not have a user name or password"),
         ("request_method", "PUT", "must be GET or POST"),

@@ -1,5 +1,6 @@
 """Send by hand, and the whole path of the seed down to a request that has arrived."""
 
+import re
 from collections.abc import AsyncIterator
 from ipaddress import ip_network
 
@@ -115,6 +116,11 @@ async def test_a_mistake_stands_beside_its_field_and_nothing_is_lost(
     assert await rows_of(installation.db, notifications) == []
 
 
+async def test_no_more_can_be_typed_than_can_be_sent(browser: httpx.AsyncClient, installation: Installation) -> None:
+    page = await browser.get(form_of(await make_team(installation)))
+    assert re.search(r'<textarea id="content"[^>]* maxlength="32768"', page.text)
+
+
 async def test_what_is_too_long_for_a_provider_is_told_beside_the_content(
     browser: httpx.AsyncClient, installation: Installation
 ) -> None:
@@ -122,7 +128,9 @@ async def test_what_is_too_long_for_a_provider_is_told_beside_the_content(
     form = sheet(await browser.get(form_of(team)), "/send").typed(title="t", content="c" * 9000)
     answer = await press(browser, form)
     assert answer.status_code == 400
-    assert "(Pager): too long for GET" in mistakes(answer)["content"]
+    said = mistakes(answer)["content"]
+    assert said.startswith("provider Pager: too long for GET")
+    assert said.endswith("; shorten it, or switch it to POST")
     assert "It cannot be sent: too long for GET" in text_of(answer)
 
 

@@ -65,8 +65,8 @@ def test_the_network_reads_what_is_sent_as_it_stands(written: str, sent: str) ->
 
 
 REFUSED = [
-    ("", "characters"),
-    ("   ", "characters"),
+    ("", "enter the address"),
+    ("   ", "enter the address"),
     ("x" * (LONGEST_URL + 1), "characters"),
     ("https://example.com/" + "x" * (LONGEST_URL - 19), "characters"),
     ("https://example.com/" + "€" * 1000, "bytes"),

@@ -1,6 +1,7 @@
 """Forms as browsers send them: bounded, in UTF-8, and only from our own pages."""
 
 import hmac
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from hashlib import sha256
 from urllib.parse import parse_qsl, urlsplit
@@ -13,6 +14,7 @@ from billhook.web.requests import header, read_body, require_content_type
 
 LARGEST_FORM = 512 * 1024  # a content of 32 KiB, every byte of it percent-encoded, and all headers
 MOST_FIELDS = 300
+NAMED = re.compile(r"\b[a-z]{3}_[0-9a-z]{26} \((.*)\)(?=: )", re.DOTALL)  # an id and its name: people go by the name
 TOKEN_FIELD = "form_token"  # noqa: S105 - the name, not the token
 
 
@@ -39,7 +41,7 @@ class Mistakes(Mapping[str, str]):
 
     def __init__(self, error: BillhookError | None = None) -> None:
         found = error.errors if isinstance(error, InvalidParameters) else ()
-        self._by_field = {each.field: each.message for each in reversed(found)}
+        self._by_field = {each.field: NAMED.sub(r"\1", each.message) for each in reversed(found)}
         self.message = error.message if error is not None and not found else ""
 
     def __getitem__(self, field: str) -> str:

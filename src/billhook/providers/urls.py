@@ -30,8 +30,10 @@ AS_WRITTEN = "".join(map(chr, range(0x21, 0x7F)))  # nothing of ASCII is encoded
 def valid_url(text: str) -> str:
     """The URL as it was written, or an error. No message repeats it: there may be a secret in it."""
     url = text.strip(" ")
-    if not 0 < len(url) <= LONGEST_URL:
-        _refuse(f"must have 1 to {LONGEST_URL:,} characters")
+    if not url:
+        _refuse("enter the address of the receiver")
+    if len(url) > LONGEST_URL:
+        _refuse(f"must have at most {LONGEST_URL:,} characters")
     if UNSAFE.search(url):
         _refuse("must not have spaces, control characters or backslashes")
     if "#" in url:

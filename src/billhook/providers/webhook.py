@@ -92,7 +92,10 @@ class Webhook:
         # the first half spares the encoding of what is too long without it
         is_long = len(message.title) + len(message.content) > LONGEST_SENT
         if is_long or len(with_query(config["server_url"], message)) > LONGEST_SENT:
-            return f"too long for GET: the URL with title and content would have more than {LONGEST_SENT:,} bytes"
+            return (
+                f"too long for GET: the URL with title and content would have more than {LONGEST_SENT:,} bytes; "
+                "shorten it, or switch it to POST"
+            )
         return None
 
     def request(self, config: Config, message: Message, stamp: Stamp) -> Outgoing:
