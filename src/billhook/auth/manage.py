@@ -107,15 +107,15 @@ async def rotate(
     grace: timedelta,
     author: Author,
     now: datetime,
-    newest: str = "",
+    follows: str = "",
 ) -> tuple[Client, NewSecret]:
     """A new secret; the newest old one ends after `grace`, any other at once, so that at most two are ever live.
 
-    `newest`: the id of the secret that shall be followed, so that asking twice rotates once.
+    `follows`: the id of the secret that this shall follow, so that asking twice rotates once.
     """
     version = await feed.advance(tx)
     client = await _get_active(tx, client_id, author)
-    if newest and newest not in [each.id for each in client.secrets[-1:]]:
+    if follows and follows not in [each.id for each in client.secrets[-1:]]:
         raise ClientConflict("it has a newer secret already, so nothing was changed")
     author.must_hold(client.scopes)
     await store.change_client(tx, client_id, {}, version=version)

@@ -140,7 +140,7 @@ async def rotate(visit: SignedIn) -> Response:
         grace, newest = model.parse_grace(visit.form["grace"]), visit.form["newest"]
         async with console.db.transaction() as tx:
             client, secret = await manage.rotate(
-                tx, console.vault, _client_id(visit), grace=grace, author=visit.author, now=visit.now, newest=newest
+                tx, console.vault, _client_id(visit), grace=grace, author=visit.author, now=visit.now, follows=newest
             )
     except (InvalidParameters, ClientConflict) as error:
         return await _key(visit, error)
