@@ -10,6 +10,7 @@ from billhook.accounts.installation import Installation
 from billhook.delivery import trial
 from billhook.delivery.context import Hub, open_hub
 from billhook.delivery.trial import MOST_AT_ONCE, with_changes
+from billhook.delivery.views import exchange_view, request_line
 from billhook.errors import InvalidParameters, RateLimited
 from billhook.groups.manage import ProviderSpec
 from billhook.providers.kinds import MASK, Message
@@ -72,6 +73,17 @@ async def test_what_is_too_long_for_the_changed_method_is_refused_before_anythin
         with pytest.raises(InvalidParameters, match="too long for GET"):
             await hub.trials.run(changed, Message("t", "x" * 9000), now_ms=0)
     assert receiver.requests == []
+
+
+@on_one_engine
+async def test_a_test_shows_what_was_asked_also_when_nobody_answers(installation: Installation, hub: Hub) -> None:
+    saved = await provider_at(installation, "http://127.0.0.1:9/in?token=query-secret")
+    came = await hub.trials.run(saved, MESSAGE, now_ms=0)
+    shown = exchange_view(came, at_ms=0).request
+    assert came.error == "connection_refused"
+    assert shown is not None
+    assert request_line(shown) == f"POST http://127.0.0.1:9/in?{MASK}"
+    assert ("webhook-test", "true") in [(each.key, each.value) for each in shown.headers]
 
 
 @on_one_engine
