@@ -15,6 +15,10 @@ from tests.browser.receiver import receiver
 from tests.scenarios.processes import Billhook, Server
 
 ROWS = "#deliveries tbody tr"
+OUTSIDE = """all => all.filter(text => {
+    const [box, card] = [text, text.closest(".card")].map(each => each.getBoundingClientRect());
+    return box.width && (box.left < card.left || box.right > card.right);
+}).map(text => text.textContent)"""  # what sticks out of its card
 LEAST_PX = 11  # smaller letters cannot be read
 
 
@@ -193,6 +197,7 @@ def test_the_labels_of_a_chart_can_be_read(console: Console, ids: dict[str, str]
         )
         assert LEAST_PX <= effective <= 18
         assert overlapping(page) == []
+        assert page.locator("svg.chart text").evaluate_all(OUTSIDE) == []
 
 
 def overlapping(page: Page) -> list[str]:

@@ -17,13 +17,13 @@ LEAST = 1.0  # in height: one failure among thousands must still be seen
 TICK = 1.0  # the height of a step in which nothing was attempted
 
 WIDTH, HEIGHT = 480, 200  # no wider, so that labels can be read where it is drawn small
-LEFT, RIGHT, TOP, BOTTOM = 52, 418, 12, 172  # of the columns; around them is room for labels
+LEFT, RIGHT, TOP, BOTTOM = 52, 406, 12, 172  # of the columns; around them is room for labels
 LABEL_GAP = 6
 DOT = 3.5  # the radius of a point that stands alone
 MIDDLE = 4  # from the middle of a label to the line that it stands on
 BELOW = 17  # from the columns to the line that moments stand on
 DAY_MS = 24 * HOUR_MS
-LABELLED_HOURS_MS = 6 * HOUR_MS  # "02:00 PM" is wider than four hours on a phone
+LABELLED_HOURS_MS = 6 * HOUR_MS  # "02:00 PM" is about as wide as four hours
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +175,7 @@ def _when(points: Sequence[Span], step: float) -> Iterator[Markup]:
         at = _moment(at_ms)
         text = f"{at:%H:%M}" if is_by_hour else f"{at:%a} {at.day}"
         where = {"x": LEFT + (place + 0.5) * step, "y": BOTTOM + BELOW}
-        spare = {"class_": "spare"} if number % 2 and not is_by_hour else {}  # left out where there is little room
+        spare = {"class_": "spare"} if number % 2 else {}  # left out where there is little room
         yield _tag("text", text, **where, text_anchor="middle", data_at=_iso(at_ms), data_step=kind, **spare)
 
 
