@@ -6,7 +6,8 @@ from playwright.sync_api import expect
 from tests.browser.console import Console
 from tests.scenarios.processes import Billhook, Server
 
-TURNED = "Key \u202eevil\u2067"  # never ended
+TURNED = "Key \u202eevil\u2067"  # never ended; turned around, the "e" comes last
+CHAT = "Chat \u202eroom\u2067"
 # Where on its line the first letter of each word is, in the element that holds them all.
 PLACES = """(element, words) => words.map((word) => {
   const texts = document.createTreeWalker(element, NodeFilter.SHOW_TEXT);
@@ -26,7 +27,7 @@ PLACES = """(element, words) => words.map((word) => {
 def ids(program: Billhook, server: Server) -> dict[str, str]:
     group = program.json("group", "create", TURNED)["id"]
     add = ("provider", "add", group, "--type", "Webhook", "--method", "POST", "--url", "http://127.0.0.1:9/hook")
-    provider = program.json(*add, "--name", TURNED)["id"]
+    provider = program.json(*add, "--name", CHAT)["id"]
     key = program.json("client", "create", "--name", TURNED, "--scope", "groups:read")["client_id"]
     return {"group": group, "provider": provider, "key": key}
 
@@ -37,12 +38,12 @@ GROUP = "/settings/notifications/groups/{group}"
 @pytest.mark.parametrize(
     ("path", "place", "words"),
     [
-        (GROUP + "/delete", "h1", ["Delete", "Key", "?"]),
-        (GROUP + "/providers/{provider}/delete", "h1", ["Delete", "Key", "?"]),
-        (GROUP + "/providers/{provider}/delete", ".crumbs", ["Notifications", " / "]),
-        (GROUP + "/providers/{provider}/edit", "h1", ["Edit", "Key"]),
-        (GROUP + "/send", "h3", ["What", "Key", "gets"]),
-        (GROUP + "/send", "ul.plain li", ["Key", "never used"]),
+        (GROUP + "/delete", "h1", ["Delete", "Key", "evil", "?"]),
+        (GROUP + "/providers/{provider}/delete", "h1", ["Delete", "Chat", "room", "?"]),
+        (GROUP + "/providers/{provider}/delete", ".crumbs", ["Notifications", "Key", "evil", "Chat", "room"]),
+        (GROUP + "/providers/{provider}/edit", "h1", ["Edit", "Chat", "room"]),
+        (GROUP + "/send", "h3", ["What", "Chat", "room", "gets"]),
+        (GROUP + "/send", "ul.plain li", ["Chat", "room", "never used"]),
     ],
 )
 def test_our_words_around_a_name_keep_their_order(
