@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, Playwright, Response, sync_playwright
 
-from tests.browser.console import EMAIL, PASSWORD, Console
+from tests.browser.console import Console
 from tests.scenarios.processes import Billhook, Server, billhook_in
 
 ARGUMENTS = [
@@ -66,13 +66,9 @@ def signed_in_state(
     """What the browser of the first admin remembers."""
     state = tmp_path_factory.mktemp("state") / "admin.json"
     with chromium.new_context() as context:
-        page = context.new_page()
-        page.goto(set_up_link)
-        page.get_by_label("Email").fill(EMAIL)
-        page.get_by_label("Password", exact=True).fill(PASSWORD)
-        page.get_by_label("Password again").fill(PASSWORD)
-        page.get_by_role("button", name="Create the first admin").click()
-        page.wait_for_url("**/settings/notifications")
+        console = Console(context.new_page(), home_of(server))
+        console.page.goto(set_up_link)
+        console.set_up()
         context.storage_state(path=state)
     return state
 

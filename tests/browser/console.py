@@ -25,6 +25,14 @@ class Console:
         self.page.get_by_label("Password").fill(password)
         self.page.get_by_role("button", name="Sign in").click()
 
+    def set_up(self) -> None:
+        """On the page of the set-up link."""
+        self.page.get_by_label("Email").fill(EMAIL)
+        self.page.get_by_label("Password", exact=True).fill(PASSWORD)
+        self.page.get_by_label("Password again").fill(PASSWORD)
+        self.press("Create the first admin")
+        self.page.wait_for_url("**/settings/notifications")
+
     def go_to_settings(self, tab: str) -> None:
         """User profile, then Settings, then the tab: as the seed has it."""
         self.page.get_by_label("User profile").click()

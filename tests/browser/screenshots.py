@@ -46,6 +46,7 @@ def places(console: Console) -> dict[str, str]:
     return {
         "notifications": "/settings/notifications",
         "group": group,
+        "group-delete": f"{group}/delete",
         "send": f"{group}/send",
         "provider-new": f"{group}/providers/new",
         "provider": provider,

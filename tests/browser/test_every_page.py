@@ -1,6 +1,8 @@
 """Every page: readable by everybody, at every width, in both themes; and hostile text is only text."""
 
+import re
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
@@ -9,7 +11,7 @@ from playwright.sync_api import Browser, Page, expect
 from tests.browser.conftest import home_of, watched
 from tests.browser.console import Console
 from tests.browser.receiver import receiver
-from tests.scenarios.processes import Billhook, Server, until
+from tests.scenarios.processes import Billhook, Server, billhook_in, until
 
 HOSTILE = '<script>window.hurt=1</script><img src=x onerror="window.hurt=1">\u202eRTL\u2066 🪝{{7*7}}'
 LONG = "unbroken" * 1250
@@ -70,6 +72,13 @@ def ids(program: Billhook, server: Server) -> Iterator[dict[str, str]]:
         }
 
 
+def must_be_good(page: Page, path: str) -> None:
+    must_fit(page, path)
+    page.set_viewport_size({"width": 1280, "height": 900})
+    must_be_readable(page, path)
+    assert page.evaluate("window.hurt") is None
+
+
 def must_fit(page: Page, path: str) -> None:
     """Nothing sticks out to the side; wide tables scroll by themselves."""
     for width in WIDTHS:
@@ -94,11 +103,56 @@ def test_every_page_is_readable_fits_and_shows_text_as_text(console: Console, id
         console.page.context.clear_cookies()
     console.open(path.format(**ids))
     expect(console.page.get_by_role("heading", level=1)).to_have_count(1)
-    must_fit(console.page, path)
-    console.page.set_viewport_size({"width": 1280, "height": 900})
-    must_be_readable(console.page, path)
-    assert console.page.evaluate("window.hurt") is None
+    must_be_good(console.page, path)
     assert "49" not in console.page.title()
+
+
+def test_pages_that_answer_a_form_are_too(console: Console, ids: dict[str, str]) -> None:
+    """What is shown once, mistakes, what came of a test, and a recovery."""
+    page = console.page
+    console.open("/settings/api-keys/new")
+    page.get_by_label("Name", exact=True).fill(HOSTILE)
+    console.press("Create the key")
+    must_be_good(page, "a key with mistakes")
+    page.get_by_role("checkbox", name="groups:read").check()
+    console.press("Create the key")
+    expect(page.get_by_label("Client secret")).to_be_visible()
+    must_be_good(page, "the secret of a key")
+    console.open("/settings/users")
+    page.get_by_label("Email").fill("vic@example.com")
+    console.press("Make the link")
+    link = page.get_by_label("One-time link").input_value()
+    must_be_good(page, "an invitation link")
+    page.goto(link)
+    must_be_good(page, "an invitation")
+    console.open(f"/settings/notifications/groups/{ids['group']}/providers/{ids['provider']}/edit")
+    console.press("Send test")
+    expect(page.locator("#test-result")).to_contain_text("200")
+    must_be_good(page, "what came of a test")
+    page.get_by_label("Server URL").fill("http://127.1/")
+    page.get_by_role("button", name="Save").last.click()
+    expect(page.locator("#server_url-mistake")).to_be_visible()
+    must_be_good(page, "a provider with mistakes")
+    console.open(f"/deliveries/recover?provider_id={ids['provider']}")
+    page.locator("main form button.primary").last.click()
+    expect(page.get_by_role("heading", level=1)).to_contain_text("Recovery of")
+    must_be_good(page, "a recovery")
+
+
+def test_an_installation_without_users_or_anything_else_is_too(chromium: Browser, tmp_path: Path) -> None:
+    """The set-up page, and every page that has nothing to show yet."""
+    with billhook_in(tmp_path) as program:
+        empty = program.serve()
+        found = re.search(r"http://[\w.:]+/console/set-up/[0-9a-f]+", empty.stderr)
+        assert found is not None
+        with watched(chromium.new_context(), empty) as page:
+            console = Console(page, home_of(empty))
+            page.goto(found[0])
+            must_be_good(page, "set-up")
+            console.set_up()
+            for path in ("/settings/notifications", "/settings/api-keys", "/deliveries", "/deliveries/recover"):
+                console.open(path)
+                must_be_good(page, path)
 
 
 def test_times_are_in_the_readers_zone_with_the_exact_moment_on_hover(
