@@ -10,8 +10,6 @@ from markupsafe import Markup, escape
 
 from billhook.delivery.counts import HOUR_MS, Span
 
-BAR_HEIGHT = 20
-BAR_STEP = 4  # from one column to the next
 FILLED = 0.75  # of a step is column, the rest is the gap to the next
 LEAST = 1.0  # in height: one failure among thousands must still be seen
 TICK = 1.0  # the height of a step in which nothing was attempted
@@ -57,40 +55,18 @@ def merged(at_ms: int, spans: Sequence[Span]) -> Span:
     return Span(at_ms, sum(span.ok for span in spans), sum(span.failed for span in spans), buckets)
 
 
-def bar(hours: Sequence[Span], *, label: str) -> Markup:
-    """The small one, for lists: what `DAY.fill` gives, a column for each hour."""
-    most = max([span.ok + span.failed for span in hours], default=0)
-    columns = [
-        _column(span, _title(span, HOUR_MS), x=place * BAR_STEP, step=BAR_STEP, floor=BAR_HEIGHT, unit=_unit(most))
-        for place, span in enumerate(hours)
-    ]
-    return _svg("bar", label, *columns, width=len(hours) * BAR_STEP, height=BAR_HEIGHT)
-
-
-def _unit(most: int) -> float:
-    return BAR_HEIGHT / most if most else 0.0
-
-
 def chart(points: Sequence[Span], *, label: str) -> Markup:
-    """The large one: what `DAY.fill` or `WEEK.fill` gives, with a line for how long attempts took."""
+    """What `DAY.fill` or `WEEK.fill` gives, with a line for how long attempts took."""
     step_ms = points[1].at_ms - points[0].at_ms
     step = (RIGHT - LEFT) / len(points)
     most = top_of(max(span.ok + span.failed for span in points))
     unit = (BOTTOM - TOP) / most
     columns = [
-        _column(span, _title(span, step_ms, with_p95=True), x=LEFT + place * step, step=step, floor=BOTTOM, unit=unit)
+        _column(span, _title(span, step_ms), x=LEFT + place * step, step=step, floor=BOTTOM, unit=unit)
         for place, span in enumerate(points)
     ]
-    return _svg(
-        "chart",
-        label,
-        *_grid(most),
-        *columns,
-        *_slowness(points, step),
-        *_when(points, step),
-        width=WIDTH,
-        height=HEIGHT,
-    )
+    inside = [*_grid(most), *columns, *_slowness(points, step), *_when(points, step)]
+    return _tag("svg", *inside, class_="chart", viewBox=f"0 0 {WIDTH} {HEIGHT}", role="img", aria_label=label)
 
 
 def top_of(most: float) -> int:
@@ -101,18 +77,18 @@ def top_of(most: float) -> int:
     return next(digit * power for digit in (2, 4, 6, 8, 10) if digit * power >= most)
 
 
-def said(span: Span, step_ms: int, *, with_p95: bool = False) -> str:
-    """`14:00 UTC: 12 delivered, 1 failed`"""
+def said(span: Span, step_ms: int) -> str:
+    """`14:00 UTC: 12 delivered, 1 failed, 95 % within 80 ms`"""
     result = f"{span.ok:,} delivered, {span.failed:,} failed" if span.ok or span.failed else "no attempts"
-    slow = f", 95 % within {_took(round(span.p95_ms or 0))}" if with_p95 and span.p95_ms else ""
+    slow = f", 95 % within {_took(round(span.p95_ms or 0))}" if span.p95_ms else ""
     return f"{_spelled(span.at_ms, step_ms)}: {result}{slow}"
 
 
-def _title(span: Span, step_ms: int, *, with_p95: bool = False) -> Markup:
+def _title(span: Span, step_ms: int) -> Markup:
     """What shows on hover; a script turns its moments, which are in UTC, into the reader's own time."""
     kind = "hour" if step_ms == HOUR_MS else "hours"
     begin, end = _iso(span.at_ms), _iso(span.at_ms + step_ms)
-    return _tag("title", said(span, step_ms, with_p95=with_p95), data_at=begin, data_until=end, data_step=kind)
+    return _tag("title", said(span, step_ms), data_at=begin, data_until=end, data_step=kind)
 
 
 def _spelled(at_ms: int, step_ms: int) -> str:
@@ -195,10 +171,6 @@ def _moment(at_ms: int) -> datetime:
 
 def _iso(at_ms: int) -> str:
     return _moment(at_ms).isoformat().replace("+00:00", "Z")
-
-
-def _svg(kind: str, label: str, *inside: Markup, width: int, height: int) -> Markup:
-    return _tag("svg", *inside, class_=kind, viewBox=f"0 0 {width} {height}", role="img", aria_label=label)
 
 
 def _tag(name: str, *inside: str, **attributes: str | float) -> Markup:
