@@ -142,7 +142,10 @@ async def test_a_known_error_passes_through_unchanged(db: Database) -> None:
 
 
 async def test_foreign_keys_are_enforced(db: Database) -> None:
-    statement = "INSERT INTO users VALUES ('usr_1', 'org_none', 'e', 'h', 'admin', '2026-01-01')"
+    statement = (
+        "INSERT INTO users (id, organization_id, email, password_hash, role, created_at)"
+        " VALUES ('usr_1', 'org_none', 'e', 'h', 'admin', '2026-01-01')"
+    )
     if not db.is_sqlite:
         statement = statement.replace("'2026-01-01'", "TIMESTAMPTZ '2026-01-01Z'")
     with pytest.raises(IntegrityError):

@@ -22,6 +22,8 @@ RAISED: list[tuple[BillhookError, int, str]] = [
     (errors.NotificationNotFound(), 404, "notification/not-found"),
     (errors.DeliveryNotFound(), 404, "delivery/not-found"),
     (errors.RecoveryNotFound(), 404, "recovery/not-found"),
+    (errors.UserNotFound(), 404, "user/not-found"),
+    (errors.InvitationNotFound(), 404, "invitation/not-found"),
     (errors.RouteNotFound(), 404, "route/not-found"),
     (errors.MethodNotAllowed(allow="GET"), 405, "route/method-not-allowed"),
     (errors.ClientConflict("the client is revoked"), 409, "client/conflict"),
