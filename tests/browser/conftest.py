@@ -23,13 +23,14 @@ MILLISECONDS = 15_000  # for whatever is waited for
 SETTINGS = {"BILLHOOK_OUTBOUND_ALLOW": "127.0.0.0/8", "BILLHOOK_RETRY_SCHEDULE": "1h,1h"}
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def playwright() -> Iterator[Playwright]:
+    """Not for longer than a file: its event loop is in the way of tests that start their own."""
     with sync_playwright() as started:
         yield started
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def chromium(playwright: Playwright) -> Iterator[Browser]:
     """The one on the PATH, or else Playwright's own."""
     installed = shutil.which("chromium")

@@ -40,9 +40,13 @@ def test_everything_is_served_under_the_path(server: Server, path: str) -> None:
     assert server.http.get(path).status_code == 200
 
 
-@pytest.mark.parametrize(
-    "path", ["/", "/healthz", "/auth", "/api/v1/me", "/billingx", "/billing", "/billing/", "/x/billing/auth"]
-)
+@pytest.mark.parametrize("path", ["/billing", "/billing/", "/billing/console"])
+def test_the_path_itself_leads_to_the_console(server: Server, path: str) -> None:
+    answer = root(server, path)
+    assert (answer.status_code, answer.headers["location"]) == (307, "/billing/console/")
+
+
+@pytest.mark.parametrize("path", ["/", "/healthz", "/auth", "/api/v1/me", "/billingx", "/x/billing/auth", "/console/"])
 def test_nothing_is_served_beside_it(server: Server, path: str) -> None:
     answer = root(server, path)
     assert (answer.status_code, problem(answer)) == (404, "route/not-found")
