@@ -77,9 +77,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except Failed as failure:
         print(failure, file=sys.stderr)
         return 1
-    whole = Report([f for part in done for f in part.figures], [g for part in done for g in part.goals])
-    print(report.as_json(whole) if options.json else report.as_table(whole))
-    return 0 if whole.met else 1
+    return report.conclude(done, as_document=options.json)
 
 
 if __name__ == "__main__":

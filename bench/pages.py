@@ -3,6 +3,7 @@
 import argparse
 import asyncio
 import re
+import signal
 import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -96,6 +97,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--times", type=int, default=20, help="how often each page is opened (20)")
     parser.add_argument("--json", action="store_true", help="print one JSON document instead of a table")
     options = parser.parse_args(arguments)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that every process we started is stopped
     done: list[Report] = []
     try:
         for name in NAMES if options.engine == "both" else (options.engine,):
@@ -104,9 +106,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except Failed as failure:
         print(failure, file=sys.stderr)
         return 1
-    whole = Report([f for part in done for f in part.figures], [g for part in done for g in part.goals])
-    print(report.as_json(whole) if options.json else report.as_table(whole))
-    return 0 if whole.met else 1
+    return report.conclude(done, as_document=options.json)
 
 
 if __name__ == "__main__":

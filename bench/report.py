@@ -1,6 +1,7 @@
 """Figures and goals as a table for people or one JSON document for machines."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -36,6 +37,13 @@ def at_least(name: str, value: float, bound: float) -> Goal:
 
 def at_most(name: str, value: float, bound: float) -> Goal:
     return Goal(name, value, f"<= {bound:g}", value <= bound)
+
+
+def conclude(parts: Sequence[Report], *, as_document: bool) -> int:
+    """Print all parts as one; the exit status says whether every goal is met."""
+    whole = Report([f for part in parts for f in part.figures], [g for part in parts for g in part.goals])
+    print(as_json(whole) if as_document else as_table(whole))
+    return 0 if whole.met else 1
 
 
 def as_json(report: Report) -> str:
