@@ -12,7 +12,7 @@ import uvloop
 from bench.child import child, say
 from bench.receiver import Receiver
 
-AT_ONCE = 200  # as many as four organizations may have under way
+AT_ONCE = 500  # as many as one worker has under way by default
 SLOWEST = 50  # requests a second; fewer is a failure
 
 

@@ -17,8 +17,8 @@ from bench.servers import Failed, Server, billhook_worker
 
 BARE_SHARE = 0.5  # of the bare client's rate
 MANY_SHARE = 0.9  # of the rate with few other rows
-PROVIDERS = 20
-ORGANIZATIONS = 4
+PROVIDERS = 50  # that each may have ten under way: with ten organizations, as many as a process takes
+ORGANIZATIONS = 10
 FEW_ROWS = 10_000
 START_SECONDS = 60.0
 SLOWEST = 50  # deliveries a second; a worker that is slower has stopped

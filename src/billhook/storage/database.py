@@ -4,6 +4,8 @@ The engines differ here and nowhere else.
 """
 
 import asyncio
+import math
+import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from dataclasses import dataclass
@@ -13,8 +15,9 @@ from typing import Any
 
 import asyncpg
 from sqlalchemy import URL, event, text
-from sqlalchemy.exc import DBAPIError, InterfaceError, SQLAlchemyError
+from sqlalchemy.exc import DBAPIError, InterfaceError, InvalidatePoolError, SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
+from sqlalchemy.pool import ConnectionPoolEntry
 
 from billhook.errors import Refusal, Unavailable
 
@@ -29,6 +32,7 @@ PASSING_STATES = {"08", "40", "53", "57", "58"}  # PostgreSQL: connection, deadl
 PASSING_NUMBERS = {5, 6, 7, 8, 9, 10, 11, 13, 14, 15, 26}  # SQLite: busy, locked, out of memory … full … not a database
 # A process that stands still within a transaction would keep its locks, and all others from their work.
 PATIENCE_WITH_US = {"idle_in_transaction_session_timeout": "10000"}  # milliseconds
+RESTED_SECONDS = 1.0  # a connection that was not used for so long is asked first whether it is still there
 POOL = 10  # PostgreSQL connections a process keeps; its default server limit is 100
 
 
@@ -144,11 +148,31 @@ def _open_postgres(dsn: str, command_seconds: float) -> Database:
         pool_size=POOL,
         max_overflow=0,
         pool_timeout=POOL_WAIT.total_seconds(),
-        pool_pre_ping=True,
         hide_parameters=True,
     )
+    _look_before_use(engine)
     reader = engine.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
     return Database(engine, reader, is_sqlite=False)
+
+
+def _look_before_use(engine: AsyncEngine) -> None:
+    """Notice a connection that was lost while it rested. A ping is three round trips: what was just used has none."""
+
+    @event.listens_for(engine.sync_engine, "checkin")
+    def rest(_connection: object, record: ConnectionPoolEntry) -> None:
+        record.info["rests_since"] = time.monotonic()
+
+    @event.listens_for(engine.sync_engine, "checkout")
+    def look(connection: Any, record: ConnectionPoolEntry, _proxy: object) -> None:
+        if connection.driver_connection.is_closed():
+            raise InvalidatePoolError
+        rests_since = record.info.get("rests_since", math.inf)  # a new one needs no look
+        if time.monotonic() - rests_since < RESTED_SECONDS:
+            return
+        try:
+            connection.ping()
+        except (engine.dialect.loaded_dbapi.Error, OSError, TimeoutError) as error:
+            raise InvalidatePoolError from error
 
 
 @asynccontextmanager
