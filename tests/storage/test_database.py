@@ -5,6 +5,7 @@ import socket
 import stat
 import traceback
 from collections.abc import AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -17,7 +18,7 @@ from sqlalchemy.exc import DBAPIError, IntegrityError
 
 from billhook.errors import BillhookError, Refusal, Unavailable
 from billhook.log import redact
-from billhook.storage import feed
+from billhook.storage import database, feed
 from billhook.storage.database import POOL, READERS, Database, open_database
 from tests.support import Postgres, on_postgres, on_sqlite
 
@@ -245,6 +246,31 @@ async def test_a_lost_connection_is_unavailable_and_the_next_transaction_works(
             await feed.advance(tx)
             await administer(postgres, CUT.format(name_of(location)))
             await feed.advance(tx)
+    await advance(db)
+    assert await version(db) == 1
+
+
+@on_postgres
+async def test_connections_that_were_lost_while_they_rested_are_replaced(
+    db: Database, location: str, postgres: Postgres
+) -> None:
+    async with AsyncExitStack() as opened:
+        for _ in range(3):
+            await opened.enter_async_context(db.transaction())
+    await administer(postgres, CUT.format(name_of(location)))
+    await advance(db)
+    assert await version(db) == 1
+
+
+@on_postgres
+async def test_a_connection_that_rested_is_asked_before_it_is_used(
+    db: Database, location: str, postgres: Postgres, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also when it was lost without a sign: the loop stands still here while the server hangs up."""
+    monkeypatch.setattr(database, "RESTED_SECONDS", 0.0)
+    await db.ping()
+    with ThreadPoolExecutor() as aside:
+        aside.submit(asyncio.run, administer(postgres, CUT.format(name_of(location)))).result()
     await advance(db)
     assert await version(db) == 1
 
