@@ -67,9 +67,11 @@ async def tables(db: Database) -> set[str]:
         return set(await tx.run_sync(lambda connection: inspect(connection).get_table_names()))
 
 
-async def set_revision(db: Database, revision: str) -> None:
+async def set_revision(db: Database, revision: str, *, oldest_code: str) -> None:
+    """As the `migrate` of a later release would leave it."""
     async with db.transaction() as tx:
         await tx.execute(text("UPDATE alembic_version SET version_num = :revision"), {"revision": revision})
+        await tx.execute(text("UPDATE schema_floor SET oldest_code = :oldest"), {"oldest": oldest_code})
 
 
 async def test_migrating_gives_exactly_the_tables_of_the_code(empty: Database) -> None:
@@ -105,13 +107,13 @@ async def test_an_empty_database_is_refused(empty: Database) -> None:
 
 
 async def test_a_newer_schema_is_refused(db: Database) -> None:
-    await set_revision(db, "9999")
+    await set_revision(db, "9999", oldest_code="9998")
     with pytest.raises(Refusal, match=r"the database schema \(9999\) is newer than this program .* install the newer"):
         await check_schema(db)
 
 
 async def test_a_newer_schema_is_not_migrated(db: Database) -> None:
-    await set_revision(db, "9999")
+    await set_revision(db, "9999", oldest_code="9998")
     with pytest.raises(Refusal, match="is newer than this program"):
         await migrate(db)
 

@@ -1,16 +1,28 @@
-"""Bring the schema to this version of the code, or say why it does not fit."""
+"""Bring the schema to this version of the code, or say why it does not fit.
+
+A migration that older code can live with says so: `oldest_code = "0004"` in it names the revision of the oldest such
+code; without it, that is its own. The newest of these names over all migrations is the floor, which the database keeps:
+code that does not know the revision named there is too old for the schema.
+"""
 
 from alembic.config import Config
 from alembic.migration import MigrationContext
 from alembic.runtime.environment import EnvironmentContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import Connection, text
+from sqlalchemy import Column, Connection, Integer, Table, Text, select, text, update
 
 from billhook.errors import Refusal
 from billhook.storage.database import Database, Transaction
 from billhook.storage.types import metadata
 
 MIGRATION_LOCK = 0x62696C6C  # any fixed number: PostgreSQL's advisory lock that lets one process migrate at a time
+
+schema_floor = Table(
+    "schema_floor",
+    metadata,
+    Column("id", Integer, primary_key=True, autoincrement=False),
+    Column("oldest_code", Text, nullable=False),
+)
 
 
 async def migrate(db: Database) -> tuple[str | None, str]:
@@ -20,21 +32,24 @@ async def migrate(db: Database) -> tuple[str | None, str]:
             await tx.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": MIGRATION_LOCK})
         before = await _revision(tx)
         if before is not None and before not in known_revisions():
-            raise Refusal(_newer(before))
+            await _live_with(tx, before)
+            return before, before
         await tx.run_sync(_upgrade)
+        await tx.execute(update(schema_floor).where(schema_floor.c.id == 1).values(oldest_code=floor()))
         return before, head_revision()
 
 
 async def check_schema(db: Database) -> None:
-    """Refuse to work on a schema that is not exactly this code's."""
+    """Refuse to work on a schema that is older than this code, or newer and not made for it as well."""
     async with db.reading() as tx:
         found = await _revision(tx)
-    if found == head_revision():
-        return
-    if found is None:
-        raise Refusal("the database is empty: run `billhook migrate` first")
-    if found not in known_revisions():
-        raise Refusal(_newer(found))
+        if found == head_revision():
+            return
+        if found is None:
+            raise Refusal("the database is empty: run `billhook migrate` first")
+        if found not in known_revisions():
+            await _live_with(tx, found)
+            return
     raise Refusal(
         f"the database schema ({found}) is older than this program ({head_revision()}): run `billhook migrate`"
     )
@@ -43,6 +58,11 @@ async def check_schema(db: Database) -> None:
 async def is_empty(db: Database) -> bool:
     async with db.reading() as tx:
         return await _revision(tx) is None
+
+
+async def oldest_code(tx: Transaction) -> str:
+    """The revision of the oldest code that the schema is made for."""
+    return str((await tx.execute(select(schema_floor.c.oldest_code).where(schema_floor.c.id == 1))).scalar_one())
 
 
 def head_revision() -> str:
@@ -55,8 +75,19 @@ def known_revisions() -> set[str]:
     return {script.revision for script in _scripts().walk_revisions()}
 
 
-def _newer(found: str) -> str:
-    return f"the database schema ({found}) is newer than this program ({head_revision()}): install the newer Billhook"
+def floor() -> str:
+    """The oldest code that can live with all migrations of this code: no later one takes back what one has broken."""
+    line = [*_scripts().walk_revisions()][::-1]  # from the first to the newest
+    place = {script.revision: number for number, script in enumerate(line)}
+    return max((getattr(script.module, "oldest_code", script.revision) for script in line), key=place.__getitem__)
+
+
+async def _live_with(tx: Transaction, found: str) -> None:
+    """On a newer schema: a Refusal, unless it is made for this code as well."""
+    if await oldest_code(tx) not in known_revisions():
+        raise Refusal(
+            f"the database schema ({found}) is newer than this program ({head_revision()}): install the newer Billhook"
+        )
 
 
 def _scripts() -> ScriptDirectory:
