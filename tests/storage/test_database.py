@@ -23,7 +23,7 @@ from billhook.storage.database import POOL, READERS, Database, open_database
 from tests.support import Postgres, on_postgres, on_sqlite
 
 SECRET = "hunter2-is-a-secret"
-CUT = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{}'"
+CUT = "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE datname = '{}'"
 
 
 async def scalar(db: Database, query: str) -> object:
