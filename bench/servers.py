@@ -57,11 +57,15 @@ def _cpu_seconds(process: psutil.Process) -> float:
 
 @contextmanager
 def billhook(
-    data_dir: Path, *, settings: Mapping[str, str] | None = None, options: Sequence[str] = ()
+    data_dir: Path,
+    *,
+    settings: Mapping[str, str] | None = None,
+    options: Sequence[str] = (),
+    module: Sequence[str] = ("billhook",),
 ) -> Iterator[Server]:
     """`billhook serve` with default settings, as people run it: worker, console and log included."""
     port = free_port()
-    command = [sys.executable, "-m", "billhook", "serve", "--port", str(port), *options]
+    command = [sys.executable, "-m", *module, "serve", "--port", str(port), *options]
     environment = {**billhook_environment(data_dir), **(settings or {})}
     log = data_dir / "serve.log"
     with serving("billhook", command, environment=environment, port=port, ready_path="/readyz", log=log) as server:
@@ -69,11 +73,13 @@ def billhook(
 
 
 @contextmanager
-def billhook_worker(data_dir: Path, *, settings: Mapping[str, str]) -> Iterator[Server]:
+def billhook_worker(
+    data_dir: Path, *, settings: Mapping[str, str], log: str = "worker.log", module: Sequence[str] = ("billhook",)
+) -> Iterator[Server]:
     """`billhook worker`, on no core of its own: it may use what its threads and its database leave."""
-    command = [sys.executable, "-m", "billhook", "worker"]
+    command = [sys.executable, "-m", *module, "worker"]
     environment = {**billhook_environment(data_dir), **settings}
-    with _process(command, environment, log=data_dir / "worker.log", core=None) as process:
+    with _process(command, environment, log=data_dir / log, core=None) as process:
         yield Server("billhook worker", 0, process)
 
 
