@@ -23,6 +23,7 @@ def test_migrating_says_what_it_did(untouched: Billhook, empty_location: str, mo
 def become_newer(data_dir: Path) -> None:
     with closing(sqlite3.connect(data_dir / "billhook.db")) as connection, connection:
         connection.execute("UPDATE alembic_version SET version_num = '9999'")
+        connection.execute("UPDATE schema_floor SET oldest_code = '9999'")
 
 
 def test_a_newer_schema_is_not_migrated(billhook: Billhook, data_dir: Path) -> None:

@@ -12,14 +12,14 @@ from alembic.autogenerate import compare_metadata
 from alembic.config import Config
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import Connection, inspect, text
+from sqlalchemy import Connection, inspect
 
 import billhook
 from billhook.errors import Refusal
 from billhook.storage import migrate as module
 from billhook.storage import migrations
 from billhook.storage.database import Database, open_database
-from billhook.storage.migrate import check_schema, head_revision, is_empty, known_revisions, migrate
+from billhook.storage.migrate import check_schema, floor, head_revision, is_empty, known_revisions, migrate, oldest_code
 from billhook.storage.types import metadata
 
 AT_ONCE = 6
@@ -28,12 +28,13 @@ LATER = '''
 """A migration of the next release."""
 from alembic import op
 
-revision = "later"
-down_revision = "{head}"
+revision = "{revision}"
+down_revision = "{before}"
+{floor}
 
 
 def upgrade() -> None:
-    op.execute("CREATE TABLE later (id INTEGER)")
+    op.execute("CREATE TABLE {revision} (id INTEGER)")
     {then}
 '''
 
@@ -52,14 +53,29 @@ def import_everything() -> None:
             importlib.import_module(found.name)
 
 
-def become_next_release(folder: Path, patch: pytest.MonkeyPatch, *, then: str = "") -> None:
-    """The program with one more migration: Alembic reads a copy of our folder that has it."""
-    copied = folder / "migrations"
-    shutil.copytree(Path(str(migrations.__file__)).parent, copied)
-    (copied / "versions" / "later.py").write_text(LATER.format(head=head_revision(), then=then))
-    config = Config()
-    config.set_main_option("script_location", str(copied))
-    patch.setattr(module, "_scripts", lambda: ScriptDirectory.from_config(config))
+class Release:
+    """The program with later migrations, one by one: Alembic reads a copy of our folder that has them."""
+
+    def __init__(self, folder: Path, patch: pytest.MonkeyPatch) -> None:
+        self.versions = folder / "migrations" / "versions"
+        shutil.copytree(Path(str(migrations.__file__)).parent, self.versions.parent)
+        config = Config()
+        config.set_main_option("script_location", str(self.versions.parent))
+        patch.setattr(module, "_scripts", lambda: ScriptDirectory.from_config(config))
+
+    def add(self, revision: str, *, oldest_code: str | None = None, then: str = "") -> None:
+        floor = f'oldest_code = "{oldest_code}"' if oldest_code else ""
+        added = LATER.format(revision=revision, before=head_revision(), floor=floor, then=then)
+        (self.versions / f"{revision}.py").write_text(added)
+
+    def take_back(self, revision: str) -> None:
+        """Older code again, on whatever the newer has made of the database."""
+        (self.versions / f"{revision}.py").unlink()
+
+
+@pytest.fixture
+def release(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Release:
+    return Release(tmp_path, monkeypatch)
 
 
 async def tables(db: Database) -> set[str]:
@@ -67,11 +83,9 @@ async def tables(db: Database) -> set[str]:
         return set(await tx.run_sync(lambda connection: inspect(connection).get_table_names()))
 
 
-async def set_revision(db: Database, revision: str, *, oldest_code: str) -> None:
-    """As the `migrate` of a later release would leave it."""
-    async with db.transaction() as tx:
-        await tx.execute(text("UPDATE alembic_version SET version_num = :revision"), {"revision": revision})
-        await tx.execute(text("UPDATE schema_floor SET oldest_code = :oldest"), {"oldest": oldest_code})
+async def kept_floor(db: Database) -> str:
+    async with db.reading() as tx:
+        return await oldest_code(tx)
 
 
 async def test_migrating_gives_exactly_the_tables_of_the_code(empty: Database) -> None:
@@ -106,36 +120,75 @@ async def test_an_empty_database_is_refused(empty: Database) -> None:
         await check_schema(empty)
 
 
-async def test_a_newer_schema_is_refused(db: Database) -> None:
-    await set_revision(db, "9999", oldest_code="9998")
-    with pytest.raises(Refusal, match=r"the database schema \(9999\) is newer than this program .* install the newer"):
+async def test_a_newer_schema_is_refused(db: Database, release: Release) -> None:
+    release.add("later")
+    await migrate(db)
+    release.take_back("later")
+    with pytest.raises(Refusal, match=r"the database schema \(later\) is newer than this program .* install the newer"):
         await check_schema(db)
 
 
-async def test_a_newer_schema_is_not_migrated(db: Database) -> None:
-    await set_revision(db, "9999", oldest_code="9998")
+async def test_a_newer_schema_is_not_migrated(db: Database, release: Release) -> None:
+    release.add("later")
+    await migrate(db)
+    release.take_back("later")
     with pytest.raises(Refusal, match="is newer than this program"):
         await migrate(db)
 
 
-async def test_an_older_schema_is_refused(db: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_newer_schema_that_is_made_for_this_code_as_well_fits_and_is_left_alone(
+    db: Database, release: Release
+) -> None:
+    head = head_revision()
+    release.add("later", oldest_code=head)
+    assert await migrate(db) == (head, "later")
+    release.take_back("later")
+    await check_schema(db)
+    assert await migrate(db) == ("later", "later")
+    assert await kept_floor(db) == head
+
+
+async def test_code_older_than_a_schema_is_made_for_is_refused(db: Database, release: Release) -> None:
+    release.add("later")
+    release.add("latest", oldest_code="later")
+    await migrate(db)
+    release.take_back("latest")
+    await check_schema(db)
+    release.take_back("later")
+    with pytest.raises(Refusal, match=r"\(latest\) is newer than this program"):
+        await check_schema(db)
+
+
+async def test_no_later_migration_takes_back_what_one_has_broken(db: Database, release: Release) -> None:
+    head = head_revision()
+    release.add("later")
+    release.add("latest", oldest_code=head)
+    await migrate(db)
+    assert await kept_floor(db) == "later"
+
+
+async def test_migrating_keeps_the_floor_of_this_code(empty: Database) -> None:
+    await migrate(empty)
+    assert await kept_floor(empty) == floor()
+    assert floor() in known_revisions()
+
+
+async def test_an_older_schema_is_refused(db: Database, release: Release) -> None:
     older = head_revision()
-    become_next_release(tmp_path, monkeypatch)
+    release.add("later", oldest_code=older)
     with pytest.raises(Refusal, match=rf"\({older}\) is older than this program \(later\): run `billhook migrate`"):
         await check_schema(db)
 
 
-async def test_an_older_schema_is_migrated(db: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_older_schema_is_migrated(db: Database, release: Release) -> None:
     older = head_revision()
-    become_next_release(tmp_path, monkeypatch)
+    release.add("later")
     assert await migrate(db) == (older, "later")
     assert "later" in await tables(db)
 
 
-async def test_a_migration_that_fails_leaves_nothing_behind(
-    empty: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    become_next_release(tmp_path, monkeypatch, then="raise RuntimeError('halfway')")
+async def test_a_migration_that_fails_leaves_nothing_behind(empty: Database, release: Release) -> None:
+    release.add("later", then="raise RuntimeError('halfway')")
     with pytest.raises(RuntimeError, match="halfway"):
         await migrate(empty)
     assert await tables(empty) == set()

@@ -5,6 +5,7 @@ import errno
 import gc
 import signal
 import socket
+from collections.abc import Awaitable, Callable
 from contextlib import ExitStack
 from typing import Annotated
 
@@ -23,6 +24,7 @@ from billhook.errors import Refusal
 from billhook.settings import Settings, read_settings
 from billhook.storage.database import open_database
 from billhook.storage.migrate import migrate as migrate_schema
+from billhook.storage.watch import watching
 from billhook.web.server import Server, listen
 
 COLLECT_EVERY = 20_000  # new objects; Python's own 700 is made for scripts
@@ -98,9 +100,12 @@ async def _run(settings: Settings, listener: socket.socket, *, may_migrate: bool
         calm_the_collector()
         await offer_set_up(installation)
         logger.info("serving", url=settings.base_url, version=__version__, database=_engine(installation.db.is_sqlite))
-        await Server(app.asgi, when_told_to_stop=app.stop_claiming).serve(sockets=[listener])
+        server = Server(app.asgi, when_told_to_stop=app.stop_claiming)
+        async with watching(installation.db, server.stop) as watch:
+            await server.serve(sockets=[listener])
         logger.info("stopping")
     logger.info("stopped")
+    watch.refuse_if_outgrown()
 
 
 async def offer_set_up(installation: Installation) -> None:
@@ -118,16 +123,26 @@ async def _work(settings: Settings, listener: socket.socket | None) -> None:
     async with open_installation(settings) as installation, worker_app(installation) as app:
         calm_the_collector()
         logger.info("delivering", version=__version__, database=_engine(installation.db.is_sqlite))
-        await (_until_told() if listener is None else Server(app).serve(sockets=[listener]))
+        serving, stop = _until_told() if listener is None else _until_closed(Server(app), listener)
+        async with watching(installation.db, stop) as watch:
+            await serving
         logger.info("stopping")
     logger.info("stopped")
+    watch.refuse_if_outgrown()
 
 
-async def _until_told() -> None:
+Serving = tuple[Awaitable[object], Callable[[], None]]  # what to wait for, and what ends it
+
+
+def _until_told() -> Serving:
     stopping = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)
-    await stopping.wait()
+    return stopping.wait(), stopping.set
+
+
+def _until_closed(server: Server, listener: socket.socket) -> Serving:
+    return server.serve(sockets=[listener]), server.stop
 
 
 def calm_the_collector() -> None:

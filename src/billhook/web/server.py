@@ -149,6 +149,9 @@ class Server(uvicorn.Server):
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """uvicorn would remember the signal and raise it again after its clean stop. A second one ends the patience."""
         self.force_exit = self.should_exit
+        self.stop()
+
+    def stop(self) -> None:
         self.should_exit = True
         self._when_told_to_stop()
 
