@@ -23,6 +23,7 @@ OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 HEAD_END = b"\r\n\r\n"
 LENGTH = b"\r\ncontent-length: "
 ID = b"\r\nwebhook-id: "
+REF, REF_END = b"[ref ", b"]"  # in the body: how senders that have no webhook-id number what they send
 HANG = b" /hang "
 POLL_SECONDS = 0.05
 
@@ -82,15 +83,16 @@ class Arrivals:
         self.tally = Tally()
         self.moments: dict[bytes, float] = {}
 
-    def note(self, head: bytes, at: float) -> None:
+    def note(self, head: bytes, at: float, request: bytes) -> None:
         tally = self.tally
         tally.count += 1
         tally.first = tally.first or at
         tally.last = at
-        found = head.find(ID)
-        if found >= 0:
+        if (found := head.find(ID)) >= 0:
             start = found + len(ID)
             self.moments.setdefault(head[start : head.find(b"\r\n", start)], at)
+        elif (found := request.find(REF)) >= 0:
+            self.moments.setdefault(request[found : request.find(REF_END, found)], at)
 
     def reset(self) -> None:
         self.tally, self.moments = Tally(hanging=self.tally.hanging), {}
@@ -128,12 +130,12 @@ class Connection(asyncio.Protocol):
         head = self._buffer[: end + 2].lower()
         if len(self._buffer) < end + len(HEAD_END) + _length(head):
             return
-        self._buffer = b""  # one request at a time: no client here sends the next before the answer
+        request, self._buffer = self._buffer, b""  # one at a time: no client here sends the next before the answer
         if HANG in head[: head.find(b"\r\n")]:
             self._hangs = True
             self._arrivals.tally.hanging += 1
             return
-        self._arrivals.note(head, self._since)
+        self._arrivals.note(head, self._since, request)
         self._transport.write(OK)
 
     def connection_lost(self, exc: Exception | None) -> None:

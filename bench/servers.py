@@ -45,6 +45,16 @@ class Server:
     def rss_bytes(self) -> int:
         return sum(int(process.memory_info().rss) for process in self._tree())
 
+    def peak_rss_bytes(self) -> int:
+        """The most that each process of the tree has had; what it has now where the system does not tell."""
+        return sum(_peak_rss_bytes(process) for process in self._tree())
+
+    def kill(self) -> None:
+        """SIGKILL to the whole tree, as when the machine's power goes."""
+        for process in self._tree():
+            with suppress(psutil.NoSuchProcess):
+                process.kill()
+
     def _tree(self) -> list[psutil.Process]:
         return [self.process, *self.process.children(recursive=True)]
 
@@ -53,6 +63,16 @@ def _cpu_seconds(process: psutil.Process) -> float:
     with suppress(psutil.NoSuchProcess):  # a child that has ended meanwhile is in its parent's figures
         return float(sum(process.cpu_times()[:4]))
     return 0.0
+
+
+def _peak_rss_bytes(process: psutil.Process) -> int:
+    with suppress(OSError):
+        for line in Path(f"/proc/{process.pid}/status").read_text().splitlines():
+            if line.startswith("VmHWM:"):
+                return int(line.split()[1]) * 1024
+    with suppress(psutil.NoSuchProcess):
+        return int(process.memory_info().rss)
+    return 0
 
 
 @contextmanager
@@ -83,15 +103,22 @@ def billhook_worker(
         yield Server("billhook worker", 0, process)
 
 
+@contextmanager
+def running(name: str, command: list[str], *, environment: Mapping[str, str], log: Path) -> Iterator[Server]:
+    """Start the command on no core of its own, in the folder of its log; stop it afterwards."""
+    with _process(command, environment, log=log, core=None) as process:
+        yield Server(name, 0, process)
+
+
 def billhook_environment(data_dir: Path) -> dict[str, str]:
     """Ours without any BILLHOOK_* of the person who runs the benchmark: it measures the defaults."""
     ours = {name: value for name, value in os.environ.items() if not name.startswith("BILLHOOK_")}
     return {**ours, "BILLHOOK_DATA_DIR": str(data_dir)}
 
 
-def billhook_command(data_dir: Path, *arguments: str) -> dict[str, Any]:
+def billhook_command(data_dir: Path, *arguments: str, module: Sequence[str] = ("billhook",)) -> dict[str, Any]:
     """One `billhook … --json` on the installation; the document it prints."""
-    command = [sys.executable, "-m", "billhook", *arguments, "--json"]
+    command = [sys.executable, "-m", *module, *arguments, "--json"]
     done = subprocess.run(
         command, env=billhook_environment(data_dir), stdin=subprocess.DEVNULL, capture_output=True, text=True
     )
@@ -101,9 +128,9 @@ def billhook_command(data_dir: Path, *arguments: str) -> dict[str, Any]:
     return document
 
 
-def create_client(data_dir: Path, name: str, *options: str) -> Credentials:
+def create_client(data_dir: Path, name: str, *options: str, module: Sequence[str] = ("billhook",)) -> Credentials:
     scopes = [part for scope in SCOPES for part in ("--scope", scope)]
-    document = billhook_command(data_dir, "client", "create", "--name", name, *scopes, *options)
+    document = billhook_command(data_dir, "client", "create", "--name", name, *scopes, *options, module=module)
     return Credentials(document["client_id"], document["client_secret"])
 
 
