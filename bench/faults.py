@@ -1,0 +1,221 @@
+"""What goes wrong in a soak: a plan that follows from its seed alone, and the hands that carry it out."""
+
+import asyncio
+import random
+import signal
+import sqlite3
+import subprocess
+import time
+from collections import Counter
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import dataclass, field
+from threading import Lock, Thread
+from time import monotonic
+
+import asyncpg
+import psutil  # type: ignore[import-untyped]
+
+from bench import moody
+from bench.engines import Site, execute
+from bench.fleet import API, AWAY_SECONDS, SERVER, WORKER, Disk, Fleet, Slot
+from bench.moody import Moody
+from bench.servers import Failed
+from bench.verdicts import Harm
+
+KILL, STOP, FREEZE, LONG_FREEZE = "SIGKILL", "SIGTERM", "SIGSTOP", "SIGSTOP for longer than a lease"
+FAST, IMMEDIATE, CUT = "fast restart", "immediate restart", "connections dropped"
+FULL = "full"
+POSTGRES, RECEIVER, DISK = "PostgreSQL", "receiver", "disk"
+
+QUIET_SECONDS = 5.0  # at the beginning, so that there is something to disturb
+GAP_SECONDS = (1.0, 6.0)  # between two faults
+FROZEN_SECONDS, LONG_FROZEN_SECONDS = (1.0, 12.0), (62.0, 75.0)  # a lease lasts for 60
+UNWELL_SECONDS = (3.0, 12.0)
+FULL_SECONDS = (3.0, 12.0)
+LONG_RUN_SECONDS = 150.0  # from here on somebody stands still for longer than a lease
+CONVALESCENCE_SECONDS = 60.0  # of a receiver, until it is hit again: its breaker must not open twice in a row
+START_SECONDS = 10.0  # of a process, until it is hit again
+POSTGRES_SECONDS = 60.0
+
+END_OTHERS = """
+SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()
+"""
+LEASED = "SELECT id FROM deliveries WHERE lease IS NOT NULL"
+
+
+@dataclass(frozen=True)
+class Planned:
+    at: float  # seconds from the beginning
+    where: str
+    what: str
+    number: int = 0  # of several
+    seconds: float = 0.0  # it lasts
+
+
+def plan(seed: int, seconds: float, numbers: dict[str, int]) -> list[Planned]:
+    """`numbers` says how many there are of each. The same for the same arguments."""
+    dice, free_at = random.Random(seed), dict[tuple[str, int], float]()
+    kinds = _kinds(numbers)
+    planned, at = list[Planned](), QUIET_SECONDS
+    if seconds >= LONG_RUN_SECONDS:
+        planned.append(_long_freeze(dice, seconds, numbers, free_at))
+    while at < seconds:
+        where, what, lasting = dice.choice(kinds)
+        number, length = dice.randrange(numbers[where]), dice.uniform(*lasting)
+        gap = dice.uniform(*GAP_SECONDS)
+        if free_at.get((where, number), 0.0) <= at and at + length <= seconds:
+            planned.append(Planned(at, where, what, number, length))
+            rest = CONVALESCENCE_SECONDS if where == RECEIVER else START_SECONDS
+            free_at[where, number] = at + length + rest
+        at += gap
+    return sorted(planned, key=lambda each: each.at)
+
+
+def _kinds(numbers: dict[str, int]) -> list[tuple[str, str, tuple[float, float]]]:
+    at_once = (0.0, 0.0)
+    kinds = [(role, what, at_once) for role in (API, WORKER, SERVER) for what in (KILL, STOP)]
+    kinds += [(role, FREEZE, FROZEN_SECONDS) for role in (API, WORKER, SERVER)]
+    kinds += [(POSTGRES, what, at_once) for what in (FAST, IMMEDIATE, CUT)]
+    kinds += [(RECEIVER, what, UNWELL_SECONDS) for what in moody.UNWELL]
+    kinds += [(DISK, FULL, FULL_SECONDS)]
+    return [kind for kind in kinds if numbers.get(kind[0])]
+
+
+def _long_freeze(
+    dice: random.Random, seconds: float, numbers: dict[str, int], free_at: dict[tuple[str, int], float]
+) -> Planned:
+    where = WORKER if numbers.get(WORKER) else SERVER
+    number, length = dice.randrange(numbers[where]), dice.uniform(*LONG_FROZEN_SECONDS)
+    at = dice.uniform(QUIET_SECONDS, seconds - length)
+    free_at[where, number] = at + length + START_SECONDS  # nothing else happens to it until then
+    return Planned(at, where, LONG_FREEZE, number, length)
+
+
+@dataclass
+class Hands:
+    """Carry out a plan, each fault in a thread of its own, and note what an inquest needs."""
+
+    site: Site
+    fleet: Fleet
+    receivers: Moody
+    disk: Disk | None
+    done: Counter[str] = field(default_factory=Counter)
+    harms: list[Harm] = field(default_factory=list)
+    unclean: int = 0  # stops that did not end with status 0
+    last: float = 0.0  # when the last one was over
+    latest: str = ""  # for people
+    problems: list[str] = field(default_factory=list)
+    _database: Lock = field(default_factory=Lock)  # it is up and stays up for whoever has this
+
+    def carry_out(self, planned: list[Planned], beside: Callable[[], None]) -> None:
+        """`beside` is done again and again meanwhile. Back when the last fault is over."""
+        began, threads = monotonic(), list[Thread]()
+        for each in planned:
+            while monotonic() < began + each.at:
+                beside()
+                time.sleep(0.1)
+            threads.append(Thread(target=self._do, args=(each,)))
+            threads[-1].start()
+        while any(thread.is_alive() for thread in threads):
+            beside()
+            time.sleep(0.1)
+        if self.problems:
+            raise Failed("; ".join(self.problems))
+
+    def _do(self, fault: Planned) -> None:
+        self.latest = f"{fault.where} {fault.number + 1}: {fault.what}"
+        try:
+            over = self._happen(fault)
+        except (OSError, Failed, subprocess.TimeoutExpired, psutil.Error, asyncpg.PostgresError) as error:
+            self.problems.append(f"{self.latest}: {type(error).__name__}: {error}")
+            return
+        self.done[f"{fault.where}: {fault.what}"] += 1
+        self.last = max(self.last, over)
+
+    def _happen(self, fault: Planned) -> float:
+        """When it was over: a process that has to start has all its time until the end counted against it."""
+        if fault.where == POSTGRES:
+            return self._disturb_postgres(fault.what)
+        if fault.where == RECEIVER:
+            return self._upset(fault)
+        if fault.where == DISK:
+            return self._fill(fault.seconds)
+        slot = self.fleet.of(fault.where)[fault.number]
+        with slot.lock:
+            if slot.has_ended:  # it found no database when it started; the next round of `revive` has it again
+                return 0.0
+            if fault.what == KILL:
+                return self._kill(slot)
+            if fault.what == STOP:
+                return self._stop(slot)
+            return self._freeze(slot, fault.seconds)
+
+    def _kill(self, slot: Slot) -> float:
+        with self._database:
+            slot.signal(signal.SIGKILL)
+            at = monotonic()
+            slot.wait()
+            self.harms.append(Harm(KILL, slot.pid, at, at, self._leased()))
+        time.sleep(AWAY_SECONDS)
+        self.fleet.start(slot)
+        return at
+
+    def _stop(self, slot: Slot) -> float:
+        slot.signal(signal.SIGTERM)
+        at = monotonic()
+        self.unclean += slot.wait() != 0
+        ended = monotonic()
+        self.harms.append(Harm(STOP, slot.pid, at, ended, frozenset()))
+        time.sleep(AWAY_SECONDS)
+        self.fleet.start(slot)
+        return ended
+
+    def _freeze(self, slot: Slot, seconds: float) -> float:
+        with self._database:
+            slot.stand_still()
+            at, leased = monotonic(), self._leased()
+        time.sleep(seconds)
+        slot.signal(signal.SIGCONT)
+        self.harms.append(Harm(FREEZE, slot.pid, at, monotonic(), leased))
+        return monotonic()
+
+    def _leased(self) -> frozenset[str]:
+        if self.site.engine.postgres is None:
+            with closing(sqlite3.connect(self.site.sqlite_file, timeout=10)) as db:
+                return frozenset(row[0] for row in db.execute(LEASED))
+
+        async def ask() -> frozenset[str]:
+            connection = await asyncpg.connect(self.site.location, timeout=10, command_timeout=10)
+            try:
+                return frozenset(row[0] for row in await connection.fetch(LEASED))
+            finally:
+                await connection.close()
+
+        return asyncio.run(ask())
+
+    def _disturb_postgres(self, what: str) -> float:
+        with self._database:
+            if what == CUT:
+                asyncio.run(execute(self.site.location, END_OTHERS))
+                return monotonic()
+            server = self.site.engine.postgres
+            process = psutil.Process(server.get_pid())
+            process.send_signal(signal.SIGINT if what == FAST else signal.SIGQUIT)
+            process.wait(POSTGRES_SECONDS)
+            server.ensure_postgres_running()
+            return monotonic()
+
+    def _upset(self, fault: Planned) -> float:
+        self.receivers.be(fault.number, fault.what)
+        time.sleep(fault.seconds)
+        self.receivers.be(fault.number, moody.WELL)
+        return monotonic()
+
+    def _fill(self, seconds: float) -> float:
+        assert self.disk is not None
+        with self._database:  # nobody is killed meanwhile: it could not start again
+            self.disk.fill()
+            time.sleep(seconds)
+            self.disk.free()
+            return monotonic()

@@ -1,0 +1,167 @@
+"""The processes of an installation, and what may happen to one: killed, frozen, told to stop, and started again."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from threading import Lock
+
+import psutil  # type: ignore[import-untyped]
+
+from bench.servers import Failed, free_port
+
+API, WORKER, SERVER = "API", "worker", "server"
+DELIVERING = (WORKER, SERVER)
+COMMANDS = {API: "api", WORKER: "worker", SERVER: "serve"}
+STOP_SECONDS = 40.0  # twice what a worker takes that waits for a receiver that hangs
+AWAY_SECONDS = 0.5  # between an end and the next start, as a supervisor has it
+READY_SECONDS = 60.0
+
+
+@dataclass
+class Slot:
+    """A place for one process: always the same command, port and environment, whoever is in it."""
+
+    role: str
+    number: int
+    environment: Mapping[str, str]
+    log: Path
+    port: int = 0
+    lock: Lock = field(default_factory=Lock)  # one thing happens to it at a time
+    process: "subprocess.Popen[bytes] | None" = None
+    pids: list[int] = field(default_factory=list)  # all that were ever in it
+
+    @property
+    def name(self) -> str:
+        return f"{self.role} {self.number + 1}"
+
+    @property
+    def pid(self) -> int:
+        return self.pids[-1]
+
+    @property
+    def has_ended(self) -> bool:
+        return self.process is None or self.process.poll() is not None
+
+    def start(self) -> None:
+        options = ["--port", str(self.port)] if self.port else []
+        command = [sys.executable, "-m", "billhook", COMMANDS[self.role], *options]
+        with self.log.open("ab") as output:
+            self.process = subprocess.Popen(
+                command, env=self.environment, stdin=subprocess.DEVNULL, stdout=output, stderr=output
+            )
+        self.pids.append(self.process.pid)
+
+    def signal(self, number: signal.Signals) -> None:
+        assert self.process is not None
+        self.process.send_signal(number)
+
+    def wait(self, seconds: float = STOP_SECONDS) -> int:
+        assert self.process is not None
+        return self.process.wait(seconds)
+
+    def stand_still(self) -> None:
+        """SIGSTOP, and only back when it has taken effect."""
+        self.signal(signal.SIGSTOP)
+        while psutil.Process(self.pid).status() != psutil.STATUS_STOPPED:
+            time.sleep(0.005)
+
+    def end(self) -> None:
+        if self.process is not None and self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+
+
+@dataclass
+class Fleet:
+    slots: list[Slot]
+    tell: Callable[[list[int]], None]  # who delivers, whenever that changes
+    revived: int = 0  # processes that had ended by themselves
+
+    def of(self, role: str) -> list[Slot]:
+        return [slot for slot in self.slots if slot.role == role]
+
+    def start(self, slot: Slot) -> None:
+        slot.start()
+        self.tell([each.pid for each in self.slots if each.role in DELIVERING and each.pids])
+
+    def revive(self) -> None:
+        """What a supervisor does: who has ended by itself, such as one that found no database, is started again."""
+        for slot in self.slots:
+            if slot.lock.acquire(blocking=False):
+                try:
+                    if slot.has_ended:
+                        self.revived += 1
+                        self.start(slot)
+                finally:
+                    slot.lock.release()
+
+    def tracebacks(self) -> int:
+        return sum(slot.log.read_text(errors="replace").count("Traceback (most recent") for slot in self.slots)
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        try:
+            for slot in self.slots:
+                self.start(slot)
+            yield
+        finally:
+            for slot in self.slots:
+                slot.end()
+
+
+def make_slots(roles: Mapping[str, int], folder: Path, environment: Mapping[str, str]) -> list[Slot]:
+    def slot(role: str, number: int) -> Slot:
+        port = 0 if role == WORKER else free_port()
+        return Slot(role, number, environment, folder / f"{role}-{number + 1}.log", port)
+
+    return [slot(role, number) for role, count in roles.items() for number in range(count)]
+
+
+def wrong_clock(environment: Mapping[str, str], offset: str) -> dict[str, str] | None:
+    """The environment of a process whose wall clock is off, as libfaketime has it; None where that is not installed."""
+    library = next(Path("/usr/lib").glob("**/faketime/libfaketime.so.1"), None)
+    if library is None:
+        return None
+    faked = {"LD_PRELOAD": str(library), "FAKETIME": offset, "FAKETIME_DONT_FAKE_MONOTONIC": "1"}
+    return {**environment, **faked}
+
+
+class Disk:
+    """A small disk of its own for a folder, which can be filled to the last byte and freed again."""
+
+    def __init__(self, folder: Path) -> None:
+        self._ballast = folder / "ballast"
+
+    def fill(self) -> None:
+        with self._ballast.open("ab") as file:
+            room = os.statvfs(self._ballast)
+            try:
+                os.posix_fallocate(file.fileno(), 0, room.f_bavail * room.f_frsize)
+                while True:  # what was freed or rounded meanwhile
+                    os.write(file.fileno(), bytes(4096))
+            except OSError:  # full, as it shall be
+                return
+
+    def free(self) -> None:
+        self._ballast.unlink(missing_ok=True)
+
+
+@contextmanager
+def small_disk(folder: Path, *, megabytes: int) -> Iterator[Disk | None]:
+    """A tmpfs over the folder, which is empty on it; None where one may not mount."""
+    command = ["mount", "-t", "tmpfs", "-o", f"size={megabytes}m,mode=700", "billhook-soak", str(folder)]
+    if os.geteuid() != 0 or subprocess.run(command, check=False, capture_output=True).returncode != 0:
+        yield None
+        return
+    try:
+        yield Disk(folder)
+    finally:
+        done = subprocess.run(["umount", str(folder)], check=False, capture_output=True, text=True)
+        if done.returncode != 0:
+            raise Failed(f"could not unmount {folder}: {done.stderr}")

@@ -1,0 +1,130 @@
+"""The end of a soak: wait until nothing is under way any more, then count and judge."""
+
+import asyncio
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import dataclass
+from time import monotonic, sleep, time
+
+import asyncpg
+
+from bench import verdicts
+from bench.engines import Site
+from bench.faults import FREEZE, KILL, STOP, Hands
+from bench.moody import Arrival
+from bench.report import Figure, Goal, Report, at_most
+from bench.steady import Told
+
+SETTLED_SECONDS = 75  # a lease (60 s), and the longest time until somebody looks for lapsed ones (15 s)
+PATIENCE_SECONDS = 240.0
+POLL_SECONDS = 0.25
+TOLERATED_SECONDS = 300  # receivers refuse what is signed with a time that is further off
+EXPECTED = {"202", "503", "no answer in time", "connection lost or refused"}  # anything else is a fault of ours
+
+PENDING = """
+SELECT count(*), count(CASE WHEN p.openings = 0 AND (d.attempts = 0 OR d.due_ms <= {now}) THEN 1 END)
+FROM deliveries d JOIN providers p ON p.id = d.provider_id WHERE d.state = 'pending'
+"""
+
+
+@dataclass(frozen=True)
+class Settled:
+    """Seconds after the last fault."""
+
+    seconds: float  # until nothing was pending but what waits for a receiver that had failed
+    all_seconds: float  # until nothing was pending at all
+
+
+@dataclass(frozen=True)
+class Findings:
+    name: str
+    told: Told
+    arrivals: list[Arrival]
+    hands: Hands
+    settled: Settled
+    clock: str
+    tracebacks: int
+    revived: int
+    left_out: list[str]
+
+
+def settle(site: Site, *, since: float, beside: Callable[[], None]) -> Settled:
+    """Ask until nothing is pending, or until it is clear that this does not end by itself."""
+    settled_at = None
+    while True:
+        pending, ours = _pending(site)
+        now = monotonic()
+        if ours:
+            settled_at = None  # a receiver that is well again has given us work again
+        elif settled_at is None:
+            settled_at = now
+        if not pending or now > since + PATIENCE_SECONDS:
+            return Settled((settled_at or now) - since, now - since)
+        beside()
+        sleep(POLL_SECONDS)
+
+
+def _pending(site: Site) -> tuple[int, int]:
+    """How many are pending, and how many of them wait for nobody but us."""
+    query = PENDING.format(now=int(time() * 1000))
+    if site.engine.postgres is None:
+        with closing(sqlite3.connect(site.sqlite_file, timeout=30)) as db:
+            row = db.execute(query).fetchone()
+            return row[0], row[1]
+
+    async def ask() -> tuple[int, int]:
+        connection = await asyncpg.connect(site.location, timeout=30, command_timeout=30)
+        try:
+            row = await connection.fetchrow(query)
+            return row[0], row[1]
+        finally:
+            await connection.close()
+
+    return asyncio.run(ask())
+
+
+def account(found: Findings) -> Report:
+    return Report(_figures(found), _goals(found))
+
+
+def _figures(found: Findings) -> list[Figure]:
+    name, hands, told = found.name, found.hands, found.told
+    flights = {what: verdicts.in_flight(found.arrivals, hands.harms, what) for what in (KILL, FREEZE)}
+    counts = [
+        ("accepted", len(told.accepted), ""),
+        ("requests to receivers", len(found.arrivals), ""),
+        ("in flight at a SIGKILL", flights[KILL], ""),
+        ("in flight at a SIGSTOP", flights[FREEZE], ""),
+        *((f"answer to a sender: {answer}", count, "") for answer, count in sorted(told.answers.items())),
+        *((f"fault: {what}", count, "times") for what, count in sorted(hands.done.items())),
+        ("faults in all", hands.done.total(), "times"),
+        ("processes that ended by themselves, started again", found.revived, ""),
+        ("nothing pending at all after the last fault", found.settled.all_seconds, "s"),
+        *((f"left out: {what}", 0, "times") for what in found.left_out),
+    ]
+    if found.clock:
+        counts.append(("clock of one worker off by", float(found.clock.rstrip("s")), "s"))
+    return [Figure(f"{name}: {what}", value, unit) for what, value, unit in counts]
+
+
+def _goals(found: Findings) -> list[Goal]:
+    arrivals, harms, told = found.arrivals, found.hands.harms, found.told
+    again = verdicts.duplicates(arrivals, harms)
+    kills, freezes = (verdicts.in_flight(arrivals, harms, what) for what in (KILL, FREEZE))
+    odd = sum(count for answer, count in told.answers.items() if answer not in EXPECTED)
+    skew = max((abs(each.skew) for each in arrivals), default=0)
+    bounds: list[tuple[str, float, float]] = [
+        ("accepted and lost", len(verdicts.lost(told.accepted, arrivals)), 0),
+        ("duplicates after a SIGKILL, of those in flight", again[KILL], kills),
+        ("duplicates after a SIGSTOP, of those in flight", again[FREEZE], freezes),
+        ("duplicates after a SIGTERM", again[STOP], 0),
+        ("duplicates that nothing explains", again[verdicts.UNEXPLAINED], 0),
+        ("delivered without a sender's 202", len(verdicts.strangers(told.accepted, arrivals)), told.unanswered),
+        ("seconds from the last fault until settled", found.settled.seconds, SETTLED_SECONDS),
+        ("largest error of a webhook-timestamp, seconds", skew, TOLERATED_SECONDS),
+        ("answers that are neither 202 nor 503", odd, 0),
+        ("stops whose exit status was not 0", found.hands.unclean, 0),
+        ("tracebacks in the logs", found.tracebacks, 0),
+    ]
+    return [at_most(f"{found.name}: {what}", value, bound) for what, value, bound in bounds]

@@ -1,0 +1,72 @@
+"""The inquest after a soak: what was lost, what came twice and through whose fault. Pure: notes in, counts out.
+
+A delivery came twice when a receiver took it twice. Whose fault that was is told by who had it before. If the process
+that the first one came from was killed, or stood still, while the database had the delivery leased (so nobody had
+written down that it was taken), it was in flight. If that process had only been told to stop, it is SIGTERM's fault,
+which must not be; and if nothing had happened to it at all, nothing explains it, which must not be either.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from bench.moody import Arrival
+
+SLACK_SECONDS = 1.0  # what a killed process had sent may still be in the receiver's socket
+UNEXPLAINED = "nothing"
+
+
+@dataclass(frozen=True)
+class Harm:
+    """Something that happened to a process; `leased` is what the database had leased, to whomever, at that moment."""
+
+    what: str  # SIGKILL, SIGSTOP or SIGTERM
+    pid: int
+    at: float
+    until: float
+    leased: frozenset[str]
+
+    def explains(self, first: Arrival, second: Arrival) -> bool:
+        """Whether what came first was in this process's hands then, and the second came after that."""
+        is_late = second.at >= self.at and first.at <= self.until + SLACK_SECONDS
+        if self.what == "SIGTERM":
+            return is_late and first.pid == self.pid
+        return is_late and first.pid in (self.pid, 0) and first.webhook_id in self.leased
+
+
+def lost(accepted: Iterable[str], arrivals: Sequence[Arrival]) -> set[str]:
+    return set(accepted) - {each.webhook_id for each in arrivals if each.taken}
+
+
+def strangers(accepted: Iterable[str], arrivals: Sequence[Arrival]) -> set[str]:
+    """That no sender was ever told about: with an idempotency key and enough patience there are none."""
+    return {each.webhook_id for each in arrivals} - set(accepted)
+
+
+def duplicates(arrivals: Sequence[Arrival], harms: Sequence[Harm]) -> Counter[str]:
+    """How many came again, by what explains it; who is killed or stands still is asked before who is told to stop."""
+    order = sorted(harms, key=lambda harm: harm.what == "SIGTERM")
+    found: Counter[str] = Counter()
+    for taken in _by_id(each for each in arrivals if each.taken).values():
+        for first, second in pairwise(taken):
+            found[next((harm.what for harm in order if harm.explains(first, second)), UNEXPLAINED)] += 1
+    return found
+
+
+def in_flight(arrivals: Sequence[Arrival], harms: Sequence[Harm], what: str) -> int:
+    """Deliveries that had reached a receiver, from this process, with their outcome not yet written down."""
+    by_id = _by_id(arrivals)
+    return sum(_was_in_flight(by_id[each], harm) for harm in harms if harm.what == what for each in harm.leased)
+
+
+def _was_in_flight(arrivals: list[Arrival], harm: Harm) -> bool:
+    before = [each for each in arrivals if each.at <= harm.at + SLACK_SECONDS]
+    return bool(before) and before[-1].pid in (harm.pid, 0)
+
+
+def _by_id(arrivals: Iterable[Arrival]) -> dict[str, list[Arrival]]:
+    found: dict[str, list[Arrival]] = defaultdict(list)
+    for each in arrivals:
+        found[each.webhook_id].append(each)
+    return found
