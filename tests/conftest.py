@@ -20,6 +20,8 @@ from billhook.storage.database import Database, open_database
 from billhook.storage.migrate import migrate
 from tests.support import BASE_URL, Postgres, Registered, bearer, register, token_for
 
+pytest_plugins = ["tests.tally"]  # counts of bad input, told at the end of a run
+
 MIGRATED = "billhook_migrated"
 
 # How long an example takes says nothing about us on a machine that is shared.

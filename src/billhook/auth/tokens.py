@@ -22,6 +22,7 @@ from billhook.errors import Unauthenticated
 
 ALGORITHM = "ES256"
 TYPE = "at+jwt"
+HEADER = {"alg", "typ", "kid"}  # we write these and no others: a token with more is not of our making
 LONGEST_TOKEN = 4096  # characters; ours have about 600
 MOST_VERIFIED = 4096  # tokens whose signature is known to be good: some megabytes
 LEEWAY = 5  # seconds that another process's clock may be ahead of ours. Never granted to the end of a token
@@ -124,17 +125,17 @@ def _verified_claims(token: str, keys: Sequence[Key]) -> dict[str, Any]:
     return claims
 
 
-def _verify(token: str, keys: Sequence[Key]) -> tuple[str | None, dict[str, Any]]:
+def _verify(token: str, keys: Sequence[Key]) -> tuple[str, dict[str, Any]]:
     if len(token) > LONGEST_TOKEN:
         raise _invalid("too long")
+    key_set = KeySet([key.jwk for key in keys])
     try:
-        key_set = KeySet([key.jwk for key in keys])
         read = jwt.decode(token, key_set, algorithms=[ALGORITHM], registry=_registry)
-    except (JoseError, ValueError) as error:
+    except (JoseError, ValueError, TypeError, RecursionError) as error:  # the library does not expect any `crit`
         raise _invalid(type(error).__name__) from None
-    if read.header.get("typ") != TYPE:
-        raise _invalid("type")
-    return read.header.get("kid"), read.claims
+    if read.header.keys() != HEADER or read.header["typ"] != TYPE:
+        raise _invalid("header")
+    return read.header["kid"], read.claims
 
 
 def _invalid(detail: str) -> Unauthenticated:
