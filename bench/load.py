@@ -58,12 +58,16 @@ def run(plan: Plan, *, meter: Callable[[], float] = perf_counter) -> tuple[Resul
         )
     with child:
         assert child.stdin is not None and child.stdout is not None
-        _tell(child.stdin, json.dumps(asdict(plan)))
-        _hear(child.stdout)
-        before = meter()
-        _tell(child.stdin, "go")
-        answer = _hear(child.stdout)
-        spent = meter() - before
+        try:
+            _tell(child.stdin, json.dumps(asdict(plan)))
+            _hear(child.stdout)
+            before = meter()
+            _tell(child.stdin, "go")
+            answer = _hear(child.stdout)
+            spent = meter() - before
+        except BaseException:  # told to stop ourselves: nobody wants the rest of the load
+            child.kill()
+            raise
     return _result(json.loads(answer)), spent
 
 

@@ -35,6 +35,12 @@ def oidc_provider() -> Iterator[Server]:
         yield server
 
 
+def version() -> str:
+    package = json.loads((INSTALLED / "node_modules" / "oidc-provider" / "package.json").read_text())
+    node = subprocess.run(["node", "--version"], check=True, capture_output=True, text=True).stdout.strip()
+    return f"oidc-provider {package['version']} on Node {node.removeprefix('v')}"
+
+
 def _install() -> None:
     if not shutil.which("node") or not shutil.which("npm"):
         raise Failed("the comparison needs node and npm on this machine")

@@ -58,7 +58,10 @@ def _gunicorn(python: Path, app: str, folder: Path, more: dict[str, str]) -> Ite
     environment, log = _environment(folder, port) | more, folder / "serve.log"
     name = app.partition("_")[0]
     with serving(name, command, environment=environment, port=port, ready_path="/", log=log) as server:
-        yield server
+        try:
+            yield server
+        finally:
+            server.kill()  # told to stop it would first work off whatever waits
 
 
 def _environment(folder: Path, port: int) -> dict[str, str]:

@@ -1,0 +1,216 @@
+"""What a token costs here and elsewhere: others' token endpoints, and ours with slow hashes, in turn within one run."""
+
+import argparse
+import signal
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from bench.auth import WARM_UP_SECONDS, Round, Target, measure, typical, typical_ratio
+from bench.credentials import auth_request
+from bench.peers import environment, oidc_provider
+from bench.peers.python_servers import authlib_server, django_server
+from bench.servers import Failed, Server, billhook, create_client
+from bench.side_by_side import as_markdown, missing_row, number, one_line, start_all, times
+
+OURS = "billhook"
+SLOW_HASH = "bench.slow_hash"
+ROOT = Path(__file__).parent.parent
+SLOW_EVERY = 3  # rounds: one answer for each connection takes a slow hash some ten seconds
+HEADER = ("service", "secret kept as", "token", "CPU", "its / ours", "tokens/s", "ours / its", "p50", "p99", "memory")
+
+
+@dataclass(frozen=True)
+class Options:
+    rounds: int
+    seconds: float
+    quick: bool
+
+    @property
+    def warm_up(self) -> float:
+        return self.seconds if self.quick else WARM_UP_SECONDS
+
+
+@dataclass(frozen=True)
+class Entrant:
+    name: str
+    secret: str
+    token: str
+    start: Callable[[], AbstractContextManager[Target]]
+    version: Callable[[], str] | None = None
+    is_slow: bool = False
+
+    def takes_part(self, round_number: int) -> bool:
+        return round_number >= 0 and round_number % SLOW_EVERY == 0 if self.is_slow else True
+
+    @property
+    def label(self) -> str:
+        return self.version() if self.version else self.name
+
+
+@dataclass
+class Measured:
+    rounds: dict[int, Round]  # by their number
+    peak_bytes: int = 0
+
+
+@contextmanager
+def ours(*module: str) -> Iterator[Target]:
+    """`billhook serve` with its defaults and one client, or a module that is the same but for one thing."""
+    with tempfile.TemporaryDirectory(prefix="billhook-bench-") as folder:
+        data_dir, named = Path(folder), module or ("billhook",)
+        credentials = create_client(data_dir, "bench", module=named)
+        with billhook(data_dir, settings={"PYTHONPATH": str(ROOT)}, module=named) as server:
+            yield Target(server, (auth_request(credentials),), expected_status=201)
+
+
+@contextmanager
+def peer(started: AbstractContextManager[Server]) -> Iterator[Target]:
+    with started as server:
+        yield Target(server, (oidc_provider.token_request(),), expected_status=200)
+
+
+def _toolkit(suffix: str) -> Callable[[], str]:
+    return lambda: f"{environment.version_of('django-oauth-toolkit')}{suffix}"
+
+
+ENTRANTS = (
+    Entrant(OURS, "HMAC-SHA256 under a pepper", "ES256 JWT", ours),
+    Entrant(
+        "oidc-provider",
+        "plain text",
+        "ES256 JWT",
+        lambda: peer(oidc_provider.oidc_provider()),
+        oidc_provider.version,
+    ),
+    Entrant(
+        "Authlib on Flask",
+        "plain text",
+        "ES256 JWT",
+        lambda: peer(authlib_server()),
+        lambda: f"{environment.version_of('Authlib')} on Flask",
+    ),
+    Entrant(
+        "django-oauth-toolkit, secret not hashed",
+        "plain text",
+        "random, stored",
+        lambda: peer(django_server(hashes_secret=False)),
+        _toolkit(", secret not hashed"),
+    ),
+    Entrant(
+        "billhook with argon2id",
+        "argon2id, 64 MiB",
+        "ES256 JWT",
+        lambda: ours(SLOW_HASH, "argon2"),
+        is_slow=True,
+    ),
+    Entrant(
+        "billhook with PBKDF2",
+        "PBKDF2, 600,000",
+        "ES256 JWT",
+        lambda: ours(SLOW_HASH, "pbkdf2"),
+        is_slow=True,
+    ),
+    Entrant(
+        "django-oauth-toolkit, its defaults",
+        "PBKDF2, 1,000,000",
+        "random, stored",
+        lambda: peer(django_server(hashes_secret=True)),
+        _toolkit(", its defaults"),
+        is_slow=True,
+    ),
+)
+
+
+def measure_all(targets: dict[str, Target], missing: dict[str, str], options: Options) -> dict[str, Measured]:
+    """Each once per round, in turn. One that fails is left out from then on; the reason is noted in `missing`."""
+    done = {name: Measured({}) for name in targets}
+    for round_number in range(-1, options.rounds):  # the first only warms up
+        for entrant in ENTRANTS:
+            if entrant.name in missing or not entrant.takes_part(round_number):
+                continue
+            try:
+                one = _measure_once(entrant.name, targets[entrant.name], round_number, options)
+            except (Failed, RuntimeError, OSError) as problem:
+                missing[entrant.name] = one_line(problem)
+                continue
+            done[entrant.name].peak_bytes = targets[entrant.name].server.peak_rss_bytes()
+            if round_number >= 0:
+                done[entrant.name].rounds[round_number] = one
+    return {name: measured for name, measured in done.items() if name not in missing}
+
+
+def _measure_once(name: str, target: Target, round_number: int, options: Options) -> Round:
+    is_warming = round_number < 0
+    _tell(f"{'warming up' if is_warming else f'round {round_number + 1} of {options.rounds}'}: {name}")
+    return measure(target, seconds=options.warm_up if is_warming else options.seconds)
+
+
+def row(entrant: Entrant, measured: Measured, base: Measured) -> list[str]:
+    mine = typical(list(measured.rounds.values()))
+    return [
+        entrant.label,
+        entrant.secret,
+        entrant.token,
+        _duration(mine.cpu_microseconds),
+        times(ratio(measured, base, lambda one: one.cpu_microseconds)),
+        number(mine.per_second),
+        times(ratio(base, measured, lambda one: one.per_second)),
+        _duration(mine.p50 * 1e6),
+        _duration(mine.p99 * 1e6),
+        number(measured.peak_bytes / 2**20, "MiB"),
+    ]
+
+
+def ratio(these: Measured, those: Measured, figure: Callable[[Round], float]) -> float:
+    """Within each round that has both, and of those the median."""
+    both = sorted(these.rounds.keys() & those.rounds.keys())
+    return typical_ratio(*([figure(one.rounds[number]) for number in both] for one in (these, those)))
+
+
+def _duration(microseconds: float) -> str:
+    return number(microseconds, "us") if microseconds < 1000 else number(microseconds / 1000, "ms")
+
+
+def _tell(what: str) -> None:
+    print(what, file=sys.stderr, flush=True)
+
+
+def _options(arguments: Sequence[str] | None) -> Options:
+    parser = argparse.ArgumentParser(prog="scripts/bench tokens", description=__doc__)
+    parser.add_argument("--rounds", type=int, help="how often each is measured (7; quick 2)")
+    parser.add_argument("--seconds", type=float, help="length of one measurement, if its answers are fast (2; quick 1)")
+    parser.add_argument("--quick", action="store_true", help="fewer and shorter rounds: under 3 minutes")
+    given = parser.parse_args(arguments)
+    rounds, seconds = (2, 1.0) if given.quick else (7, 2.0)
+    return Options(given.rounds or rounds, given.seconds or seconds, given.quick)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    options = _options(arguments)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that every process we started is stopped
+    with ExitStack() as stack:
+        _tell("starting every service ...")
+        targets, missing = start_all(stack, ENTRANTS, lambda entrant: entrant.start())
+        done = measure_all(targets, missing, options)
+    if OURS not in done:
+        _tell(f"{OURS} could not be measured: {missing[OURS]}")
+        return 1
+    base = done[OURS]
+    print(f"Medians of {options.rounds} rounds, 32 connections, one process each on one core.\n")
+    rows = [
+        row(entrant, done[entrant.name], base)
+        if entrant.name in done
+        else missing_row(entrant.name, missing[entrant.name], len(HEADER))
+        for entrant in ENTRANTS
+    ]
+    print(as_markdown(HEADER, rows))
+    least = min(ratio(measured, base, lambda one: one.cpu_microseconds) for measured in done.values())
+    return 0 if least >= 1 else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
