@@ -31,13 +31,18 @@ def seed_clients(data_dir: Path, count: int) -> list[Credentials]:
     cost of one command and one transaction per client is saved. Creates the database when there is none. Returns
     min(count, ROTATED) credentials spread evenly over the clients, not the first ones.
     """
-    made = asyncio.run(_seed(data_dir, count))
+    return seed_installation(Settings(data_dir=data_dir), count)
+
+
+def seed_installation(settings: Settings, count: int) -> list[Credentials]:
+    """The same on any database."""
+    made = asyncio.run(_seed(settings, count))
     step = max(1, count // ROTATED)
     return [Credentials(client.id, secret.text) for client, secret in made[::step]][:ROTATED]
 
 
-async def _seed(data_dir: Path, count: int) -> list[Made]:
-    async with open_installation(Settings(data_dir=data_dir)) as installation:
+async def _seed(settings: Settings, count: int) -> list[Made]:
+    async with open_installation(settings) as installation:
         async with installation.db.reading() as tx:
             owner = await find_organization(tx, None)
         made = [(_client(number, owner.id), new_secret()) for number in range(count)]

@@ -1,0 +1,211 @@
+"""Along what cost may grow: clients, providers, what waits, what is finished, workers. One function for each.
+
+The installations of all sizes stand side by side and take turns, so that whatever disturbs the machine disturbs them
+all. The steady figure is CPU time: rates depend on who else uses the cores.
+"""
+
+import asyncio
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from functools import partial
+
+from sqlalchemy import func, select
+
+from bench import auth
+from bench.auth import Target
+from bench.backlog import Door, make_doors, queue_up
+from bench.bulk import add_due, add_finished, copy_doors
+from bench.credentials import auth_request
+from bench.draining import ORGANIZATIONS, PROVIDERS, SLOWEST, drain
+from bench.engines import Engine, Site
+from bench.receiver import Receiver, receiver
+from bench.seed import seed_installation
+from bench.servers import Failed, Server, billhook, billhook_worker
+from billhook.delivery.store import IS_PENDING, deliveries
+from billhook.storage.database import open_database
+
+ROW_BYTES = 3000  # of disk for a finished delivery while it is made, with its attempt, indexes and log
+START_SECONDS = 30.0  # until several workers have started and looked once
+BREATH_SECONDS = 0.5  # before the moment at which all is due
+
+
+@dataclass(frozen=True)
+class Effort:
+    rounds: int
+    deliveries: int  # of one drain
+    seconds: float  # of one measurement of tokens
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One measurement. CPU microseconds are for each token or delivery."""
+
+    cpu_us: float  # of the API, or of all workers together
+    database_us: float  # of PostgreSQL's processes; SQLite's share is in the one above
+    per_second: float
+    mebibytes: float  # resident, of the API or of one worker
+    repeats: int = 0  # deliveries that arrived more than once
+
+
+Samples = dict[int, list[Sample]]  # by size, a round each
+Turn = Callable[[], Sample]
+
+
+def take_turns(name: str, on: Engine, turns: dict[int, Turn], rounds: int) -> Samples:
+    samples: Samples = {size: [] for size in turns}
+    for number in range(rounds):
+        for size, turn in turns.items():
+            sample = turn()
+            samples[size].append(sample)
+            cost = f"{sample.cpu_us:,.0f} + {sample.database_us:,.0f} us"
+            tell(on, f"round {number + 1}, {size:,} {name}: {cost}, {sample.per_second:,.0f}/s")
+    return samples
+
+
+def clients(on: Engine, sizes: Sequence[int], effort: Effort) -> Samples:
+    """Tokens, with so many clients registered."""
+    with ExitStack() as stack:
+        turns: dict[int, Turn] = {}
+        for size in sizes:
+            target = stack.enter_context(_issuing(on, size))
+            auth.measure(target, seconds=auth.WARM_UP_SECONDS)
+            turns[size] = partial(_tokens, target, effort)
+        return take_turns("clients", on, turns, effort.rounds)
+
+
+@contextmanager
+def _issuing(on: Engine, size: int) -> Iterator[Target]:
+    with on.site() as site:
+        credentials = seed_installation(site.settings, size)
+        with billhook(site.data_dir, settings=site.environment, options=["--no-worker"]) as server:
+            yield Target(server, tuple(auth_request(each) for each in credentials), expected_status=201)
+
+
+def _tokens(target: Target, effort: Effort) -> Sample:
+    measured = auth.measure(target, seconds=effort.seconds)
+    return Sample(measured.cpu_microseconds, 0.0, measured.per_second, target.server.rss_bytes() / 2**20)
+
+
+def providers(on: Engine, sizes: Sequence[int], effort: Effort) -> Samples:
+    """A backlog in turn over so many providers, at least one delivery for each."""
+
+    def prepare(site: Site, to: Receiver, size: int) -> Turn:
+        few = min(size, ORGANIZATIONS)
+        doors = copy_doors(site, make_doors(site, to.url(), few, organizations=few), size)
+        count = max(effort.deliveries, size)
+        return lambda: _drain(site, to, doors, waiting=count, count=count)
+
+    return _side_by_side("providers", on, sizes, effort, prepare)
+
+
+def backlog(on: Engine, sizes: Sequence[int], effort: Effort) -> Samples:
+    """The first deliveries out of so many that are all due."""
+
+    def prepare(site: Site, to: Receiver, size: int) -> Turn:
+        doors = make_doors(site, to.url(), PROVIDERS, organizations=ORGANIZATIONS)
+        if size > effort.deliveries:
+            add_due(site, doors, size)
+        return lambda: _drain(site, to, doors, waiting=size, count=min(effort.deliveries, size))
+
+    return _side_by_side("waiting", on, sizes, effort, prepare)
+
+
+def history(on: Engine, sizes: Sequence[int], effort: Effort) -> Samples:
+    """A backlog beside so many finished deliveries, of the same providers and with an attempt each."""
+
+    def prepare(site: Site, to: Receiver, size: int) -> Turn:
+        doors = make_doors(site, to.url(), PROVIDERS, organizations=ORGANIZATIONS)
+        add_finished(site, doors, size)
+        return lambda: _drain(site, to, doors, waiting=effort.deliveries, count=effort.deliveries)
+
+    fitting = [size for size in sizes if _has_room(on, size)]
+    return _side_by_side("finished", on, fitting, effort, prepare)
+
+
+def _has_room(on: Engine, rows: int) -> bool:
+    free = shutil.disk_usage(tempfile.gettempdir()).free
+    if fits := rows * ROW_BYTES <= free:
+        return fits
+    tell(
+        on, f"{rows:,} rows are left out: they need {rows * ROW_BYTES / 2**30:.0f} GiB, and {free / 2**30:.0f} are free"
+    )
+    return False
+
+
+def _side_by_side(
+    name: str,
+    on: Engine,
+    sizes: Sequence[int],
+    effort: Effort,
+    prepare: Callable[[Site, Receiver, int], Turn],
+) -> Samples:
+    with receiver() as to, ExitStack() as stack:
+        turns: dict[int, Turn] = {}
+        for size in sizes:
+            began = time.monotonic()
+            turns[size] = prepare(stack.enter_context(on.site()), to, size)
+            tell(on, f"{size:,} {name}: made in {time.monotonic() - began:.0f} s")
+        return take_turns(name, on, turns, effort.rounds)
+
+
+def _drain(site: Site, to: Receiver, doors: list[Door], *, waiting: int, count: int) -> Sample:
+    """Fill up what is due to `waiting`, and see `count` of it arrive."""
+    queue_up(site, doors, max(waiting - asyncio.run(_pending(site)), 0))
+    site.settle()
+    done = drain(site, to, count, is_all=count == waiting)
+    cpu_us, database_us = done.worker_microseconds, done.database_microseconds
+    return Sample(cpu_us, database_us, done.per_second, done.worker_mebibytes, done.repeats)
+
+
+async def _pending(site: Site) -> int:
+    db = open_database(site.location)
+    try:
+        async with db.reading() as tx:
+            return int((await tx.execute(select(func.count()).where(deliveries.c.state == IS_PENDING))).scalar_one())
+    finally:
+        await db.close()
+
+
+def workers(on: Engine, sizes: Sequence[int], effort: Effort) -> Samples:
+    """One backlog and so many workers, all started before anything is due. Only over PostgreSQL."""
+    if on.postgres is None:
+        return {}
+    with receiver() as to, on.site() as site:
+        doors = make_doors(site, to.url(), PROVIDERS, organizations=ORGANIZATIONS)
+        turns: dict[int, Turn] = {
+            size: partial(_drain_together, site, to, doors, size, effort.deliveries) for size in sizes
+        }
+        return take_turns("workers", on, turns, effort.rounds)
+
+
+def _drain_together(site: Site, to: Receiver, doors: list[Door], size: int, count: int) -> Sample:
+    to.reset()
+    due_at = add_due(site, doors, count, in_seconds=START_SECONDS)
+    site.settle()
+    with ExitStack() as stack:
+        started = [
+            stack.enter_context(billhook_worker(site.data_dir, settings=site.environment, log=f"worker{number}.log"))
+            for number in range(size)
+        ]
+        time.sleep(max(due_at - BREATH_SECONDS - time.monotonic(), 0.0))
+        before = _cpu_seconds(started), site.engine.cpu_seconds()
+        if to.tally().count:
+            raise Failed("the backlog was due before the workers had started")
+        tally = to.wait_for(count, seconds=30 + count / SLOWEST)
+        after = _cpu_seconds(started), site.engine.cpu_seconds()
+        mebibytes = max(worker.rss_bytes() for worker in started) / 2**20
+    worked, stored = ((late - early) / count * 1e6 for late, early in zip(after, before, strict=True))
+    return Sample(worked, stored, tally.per_second, mebibytes, to.tally().count - count)
+
+
+def _cpu_seconds(started: list[Server]) -> float:
+    return sum(worker.cpu_seconds() for worker in started)
+
+
+def tell(on: Engine, what: str) -> None:
+    print(f"{on.name}: {what}", file=sys.stderr, flush=True)
