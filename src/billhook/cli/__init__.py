@@ -4,6 +4,7 @@ import typer
 
 from billhook import __version__
 from billhook.cli import accounts, clients, groups, keys, providers
+from billhook.cli.backup import backup
 from billhook.cli.demo import demo
 from billhook.cli.doctor import doctor
 from billhook.cli.output import Json, fail, show
@@ -23,6 +24,7 @@ app.command()(serve)
 app.command()(api)
 app.command()(worker)
 app.command()(migrate)
+app.command()(backup)
 app.command()(demo)
 app.command()(receive)
 app.add_typer(clients.app, name="client")
