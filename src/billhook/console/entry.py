@@ -11,6 +11,7 @@ from billhook.accounts.signin import REFUSED, Attempt, Entrant
 from billhook.accounts.users import still_has
 from billhook.console.cookies import KNOWN, SESSION, VISIT
 from billhook.console.forms import Mistakes, wrong
+from billhook.console.held import Held, held_in, inside
 from billhook.console.pages import spell_count
 from billhook.console.visit import SignedIn, Visit
 from billhook.errors import BillhookError, InvalidParameters, InvitationNotFound, RateLimited, UserConflict
@@ -19,7 +20,7 @@ START = "/settings/notifications"  # where people begin
 
 
 async def show_sign_in(visit: Visit) -> Response:
-    return visit.render("sign_in.html", email="", next=_inside(visit.request.query_params.get("next", "")))
+    return visit.render("sign_in.html", email="", next=inside(visit.request.query_params.get("next", "")), held=None)
 
 
 async def sign_in(visit: Visit) -> Response:
@@ -28,12 +29,11 @@ async def sign_in(visit: Visit) -> Response:
     attempt = Attempt(form["email"], form["password"], visit.address, known)
     try:
         entrant = await console.doorkeeper.sign_in(console.db, attempt, now=time.monotonic())
-        return await _enter(visit, entrant, _inside(form["next"]) or START)
+        return await _enter(visit, entrant, inside(form["next"]) or START, held=held_in(form))
     except (InvalidParameters, RateLimited) as error:
         mistakes = Mistakes(_until_when(error) if isinstance(error, RateLimited) else error)
-        response = visit.render(
-            "sign_in.html", status=error.status, email=form["email"], next=_inside(form["next"]), mistakes=mistakes
-        )
+        typed = {"email": form["email"], "next": inside(form["next"]), "held": held_in(form)}
+        response = visit.render("sign_in.html", status=error.status, mistakes=mistakes, **typed)
         response.headers.update(error.headers)
         return response
 
@@ -94,7 +94,7 @@ async def accept_invitation(visit: Visit) -> Response:
     return await _enter(visit, Entrant(user, hashed), START)
 
 
-async def _enter(visit: Visit, entrant: Entrant, path: str) -> Response:
+async def _enter(visit: Visit, entrant: Entrant, path: str, *, held: Held | None = None) -> Response:
     """A new session, whatever this browser had before; unless the password was changed in this very moment."""
     console, agent, user = visit.console, visit.request.headers.get("user-agent", ""), entrant.user
     before = SESSION.read(visit.request, console)
@@ -104,7 +104,11 @@ async def _enter(visit: Visit, entrant: Entrant, path: str) -> Response:
         if before and (found := await sessions.find(tx, before, now=visit.now)):
             await sessions.end(tx, found[1].id, found[0].id)
         token = await sessions.begin(tx, user, address=visit.address, agent=agent, now=visit.now)
+        entered = await sessions.find(tx, token, now=visit.now)
     response = visit.go(path)
+    if held is not None and entered is not None:
+        here = SignedIn(visit.request, console, token, user=user, session=entered[0])
+        response = here.render("held.html", held=held, is_new=True)
     SESSION.write(response, console, token)
     VISIT.clear(response, console)
     KNOWN.write(response, console, console.doorkeeper.known_browser(user.id))
@@ -125,10 +129,3 @@ def _again(visit: Visit, template: str, error: BillhookError, **values: object) 
 
 def _token(visit: Visit) -> str:
     return str(visit.request.path_params["token"])
-
-
-def _inside(path: str) -> str:
-    """Only to a page of ours: an address that came with a link may lead anywhere."""
-    return (
-        path if path.startswith("/") and not path.startswith("//") and path.isprintable() and "\\" not in path else ""
-    )

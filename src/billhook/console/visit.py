@@ -1,7 +1,7 @@
 """A request by somebody in a browser: who it is, what they may do, and how they are answered."""
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from secrets import token_urlsafe
 from typing import Any
@@ -18,12 +18,25 @@ from billhook.auth.context import address_of
 from billhook.auth.manage import Author
 from billhook.console.context import Console, console_of
 from billhook.console.cookies import SESSION, VISIT
-from billhook.console.forms import Form, form_token, must_be_ours, read_form
+from billhook.console.forms import (
+    NOT_OURS,
+    TOKEN_FIELD,
+    Form,
+    form_token,
+    has_token,
+    is_from_here,
+    is_surely_from_here,
+    must_be_ours,
+    read_form,
+)
+from billhook.console.held import Held, came_from, hold
 from billhook.console.pages import page_response, with_headers
 from billhook.errors import Forbidden
 
 READING = ("GET", "HEAD")
 NOT_ALLOWED = "you may look at this, but only an admin may change it"
+SIGNED_OUT = "you are no longer signed in; do so in another tab, then press again: what you typed here stays"
+PRESS_AGAIN = "you have signed in anew since this page was opened; press again: what you typed here is not lost"
 
 
 @dataclass(frozen=True)
@@ -116,11 +129,13 @@ def _signed_in(handler: Callable[[SignedIn], Awaitable[Response]], *, may: Calla
         token = SESSION.read(request, console)
         found = await _find_session(request, console, token)
         if found is None:
-            return _to_sign_in(request, console)
-        form = await _form_of(request, console, token)
-        session, user = found
-        visit = SignedIn(request, console, token, form, user=user, session=session)
+            return await _ask_to_sign_in(request, console)
+        visit = SignedIn(request, console, token, user=found[1], session=found[0])
         request.state.visit = visit  # an error is then told in their dress
+        if request.method not in READING:
+            visit = replace(visit, form=await read_form(request))
+            if not is_from_here(request, console) or not has_token(console, visit.form, token):
+                return _offer_again(visit)
         if not may(visit):
             raise Forbidden(NOT_ALLOWED)
         return await handler(visit)
@@ -137,21 +152,59 @@ async def _form_of(request: Request, console: Console, cookie: str) -> Form:
     return form
 
 
+def _offer_again(visit: SignedIn) -> Response:
+    """Of a page that was opened before they signed in anew: nothing is done with it until they say so."""
+    held = _held(visit.request, visit.console, visit.form)
+    if held is None:
+        raise Forbidden(NOT_OURS)
+    if _is_part(visit.request):
+        response = visit.render("error_part.html", status=403, error=Forbidden(PRESS_AGAIN), part=_part(visit.request))
+        response.headers["X-Form-Token"] = form_token(visit.console, visit.cookie)
+        return response
+    return visit.render("held.html", status=403, held=held, is_new=False)
+
+
+async def _ask_to_sign_in(request: Request, console: Console) -> Response:
+    """And back to where they wanted to go; or on with what they had typed."""
+    if request.method in READING:
+        wanted = request.url.path.removeprefix(console.home) + (f"?{request.url.query}" if request.url.query else "")
+        return _to_sign_in(console, wanted)
+    if _is_part(request):
+        raise Forbidden(SIGNED_OUT)
+    held = _held(request, console, await read_form(request)) if is_surely_from_here(request, console) else None
+    if held is None:
+        return _to_sign_in(console, came_from(request, console))
+    visit = Visit(request, console, VISIT.read(request, console) or token_urlsafe(32))
+    return visit.render("sign_in.html", status=403, email="", next=held.back, held=held)
+
+
+def _held(request: Request, console: Console, form: Form) -> Held | None:
+    """Only what a form of ours had in it."""
+    is_ours = TOKEN_FIELD in form and is_surely_from_here(request, console)
+    return hold(request, console, form) if is_ours else None
+
+
+def _to_sign_in(console: Console, wanted: str) -> Response:
+    back = f"?next={quote(wanted, safe='')}" if wanted not in ("", "/") else ""
+    return with_headers(RedirectResponse(f"{console.home}/sign-in{back}", status_code=303))
+
+
+def _is_part(request: Request) -> bool:
+    return "x-fragment" in request.headers
+
+
+def _part(request: Request) -> str:
+    return request.headers["x-fragment"]
+
+
 async def _find_session(request: Request, console: Console, token: str) -> tuple[Session, User] | None:
     now = datetime.now(UTC)
     if not token:
         return None
     async with console.db.reading() as tx:
         found = await sessions.find(tx, token, now=now)
-    is_by_itself = "x-fragment" in request.headers  # a page that keeps itself up to date is no visit
+    is_by_itself = request.method in READING and _is_part(request)  # a page that keeps itself up to date is no visit
     if found is not None and now - found[0].seen_at > SEEN_EVERY and not is_by_itself:
         async with console.db.transaction() as tx:
             await sessions.mark_seen(tx, found[0], address=address_of(request), now=now)
     return found
-
-
-def _to_sign_in(request: Request, console: Console) -> Response:
-    """And back to where they wanted to go, if that was a page."""
-    wanted = request.url.path.removeprefix(console.home) + (f"?{request.url.query}" if request.url.query else "")
-    back = f"?next={quote(wanted, safe='')}" if request.method in READING and wanted not in ("", "/") else ""
-    return with_headers(RedirectResponse(f"{console.home}/sign-in{back}", status_code=303))

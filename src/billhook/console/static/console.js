@@ -238,15 +238,27 @@ document.addEventListener("focusin", (event) => {
   if (event.target.matches("[data-part]") && event.target.value === "••••") event.target.select();
 });
 
+// Whoever has signed in anew in another tab goes on typing here: the forms of this page then are of the new session.
+function renewToken(answer) {
+  const token = answer.headers.get("X-Form-Token");
+  const isNew = token && document.querySelector("input[name=form_token]")?.value !== token;
+  if (isNew) each("input[name=form_token]", (input) => { input.value = token; });
+  return isNew;
+}
+
 // <form data-preview="address" data-preview-into="id">: what the form says now, as the server would send it.
 function keepPreview(form) {
   let timer = 0, latest = 0;
   const show = async () => {
     const mine = ++latest;
-    const answer = await fetch(form.dataset.preview, { method: "POST", body: new URLSearchParams(new FormData(form)) });
-    if (!answer.ok || answer.redirected || mine !== latest) return;
+    const place = document.getElementById(form.dataset.previewInto);
+    const answer = await fetch(form.dataset.preview, {
+      method: "POST", body: new URLSearchParams(new FormData(form)), headers: { "X-Fragment": place.id },
+    });
+    if (mine !== latest) return;
+    if (renewToken(answer)) { await show(); return; }
     const page = new DOMParser().parseFromString(await answer.text(), "text/html");
-    document.getElementById(form.dataset.previewInto).replaceChildren(...page.body.childNodes);
+    place.replaceChildren(...(page.getElementById(place.id) || page.body).childNodes);
   };
   const soon = () => { clearTimeout(timer); timer = setTimeout(() => show().catch(() => {}), 150); };
   form.addEventListener("input", soon);
@@ -282,7 +294,7 @@ document.addEventListener("submit", async (event) => {
     const answer = await fetch(button.hasAttribute("formaction") ? button.formAction : event.target.action, {
       method: "POST", body: new URLSearchParams(new FormData(event.target)), headers: { "X-Fragment": place.id },
     });
-    if (answer.redirected) { location.reload(); return; } // the session has ended
+    renewToken(answer);
     const page = new DOMParser().parseFromString(await answer.text(), "text/html");
     const fresh = page.getElementById(place.id);
     place.replaceChildren(...(fresh || page.getElementById("main")).childNodes);
