@@ -131,6 +131,17 @@ async def purge_secrets(tx: Transaction, *, ended_before: datetime, limit: int) 
     return (await tx.execute(delete(client_secrets).where(client_secrets.c.id.in_(old)))).rowcount
 
 
+async def secrets_about_to_end(tx: Transaction, *, now: datetime, within: timedelta, limit: int) -> list[Row[Any]]:
+    """Secrets that end soon and were used as long ago as that at most: whoever has them will be locked out."""
+    ends_soon = (client_secrets.c.ends_at > now, client_secrets.c.ends_at <= now + within)
+    query: Select[Any] = (
+        select(client_secrets.c.client_id, clients.c.name, client_secrets.c.ends_at)
+        .join(clients, clients.c.id == client_secrets.c.client_id)
+        .where(*ends_soon, client_secrets.c.last_used_at > now - within, clients.c.state == ClientState.ACTIVE)
+    )
+    return list((await tx.execute(query.order_by(client_secrets.c.ends_at).limit(limit))).all())
+
+
 def client_row(client: Client) -> dict[str, Any]:
     return {
         "id": client.id,

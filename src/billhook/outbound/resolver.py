@@ -20,8 +20,12 @@ MOST_ADDRESSES = 8  # that are dialled; a hostile zone can name thousands
 NUMERIC = socket.AI_NUMERICHOST | socket.AI_NUMERICSERV
 
 
+class NoSuchName(OSError):
+    """Whoever knows was asked, and says that the name has no address."""
+
+
 class Resolver(AbstractResolver):
-    """Raises TimeoutError, Blocked, or another OSError when there is no such name."""
+    """Raises TimeoutError, Blocked, NoSuchName, or another OSError when nobody could be asked."""
 
     def __init__(
         self, guard: Guard, *, nameservers: Sequence[str] | None = None, deadline_seconds: float = 2.0
@@ -46,7 +50,8 @@ class Resolver(AbstractResolver):
         except aiodns.error.DNSError as error:
             if error.args[0] == aiodns.error.ARES_ETIMEOUT:
                 raise TimeoutError from None
-            raise OSError("the name could not be looked up") from None
+            unknown = error.args[0] in (aiodns.error.ARES_ENOTFOUND, aiodns.error.ARES_ENODATA)
+            raise (NoSuchName if unknown else OSError)("the name could not be looked up") from None
         return [node.addr[0].decode("ascii") for node in found.nodes]
 
     async def close(self) -> None:
