@@ -204,7 +204,14 @@ WELL = Health(last_success_ms=START)
     ],
 )
 def test_a_success_is_noted_when_it_is_news(health: Health, passed: int, worth: bool) -> None:
-    assert is_worth_noting(health, START + passed) is worth
+    assert is_worth_noting(health, START + passed, noted_ms=0) is worth
+
+
+def test_a_success_is_no_news_to_a_process_that_has_just_noted_one() -> None:
+    """What was claimed before it was noted comes back with the health of then."""
+    assert not is_worth_noting(Health(), START, noted_ms=START - NOTED_EVERY_MS)
+    assert is_worth_noting(Health(), START, noted_ms=START - NOTED_EVERY_MS - 1)
+    assert is_worth_noting(replace(WELL, failures=1), START, noted_ms=START)
 
 
 def window_of(*outcomes: tuple[int, bool]) -> Window:

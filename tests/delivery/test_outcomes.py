@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -128,7 +127,7 @@ async def test_every_attempt_is_kept_as_it_was(installation: Installation) -> No
 async def test_what_was_asked_is_kept_with_it(installation: Installation) -> None:
     (leased,) = await leased_of(await make_team(installation))
     asked = Asked("POST", "https://receiver.example/hook?••••", (("webhook-id", leased.id), ("Authorization", "••••")))
-    await tell(installation, [outcome_of(leased, DELIVERED, replace(answer(), asked=asked))])
+    await tell(installation, [outcome_of(leased, DELIVERED, answer()._replace(asked=asked))])
     (row,) = await rows_of(installation.db, attempts)
     assert json.loads(row.detail)["request"] == {
         "method": "POST",
@@ -151,7 +150,7 @@ async def test_a_lost_lease_is_not_recorded(installation: Installation) -> None:
     team = await make_team(installation)
     (leased,) = await leased_of(team)
     before = await delivery_of(installation.db, leased.id), await provider_of(team)
-    late = replace(leased, lease=new_id("lse"))
+    late = leased._replace(lease=new_id("lse"))
     assert await tell(installation, [outcome_of(late, FAILED)]) == set()
     assert (await delivery_of(installation.db, leased.id), await provider_of(team)) == before
     assert await rows_of(installation.db, attempts) == await rows_of(installation.db, attempt_counts) == []
@@ -173,7 +172,7 @@ async def test_whoever_comes_after_a_sweep_is_refused_and_the_new_holder_is_not(
 
 async def test_a_lost_lease_among_others_stops_only_itself(installation: Installation) -> None:
     leased = await leased_of(await make_team(installation), 3)
-    lost = replace(leased[1], lease=new_id("lse"))
+    lost = leased[1]._replace(lease=new_id("lse"))
     outcomes = [outcome_of(each, DELIVERED) for each in (leased[0], lost, leased[2])]
     assert await tell(installation, outcomes) == {leased[0].id, leased[2].id}
     assert {row.delivery_id for row in await rows_of(installation.db, attempts)} == {leased[0].id, leased[2].id}
@@ -299,6 +298,16 @@ async def test_gone_disables_the_provider_and_says_so(installation: Installation
     assert await trail_of(team) == [("provider.disabled", "system", {"reason": GONE_REASON})]
 
 
+async def test_when_a_provider_was_disabled_is_told_by_the_clock_of_the_database(installation: Installation) -> None:
+    team = await make_team(installation)
+    (leased,) = await leased_of(team)
+    outcome = outcome_of(leased, GONE, answer(410))
+    await tell(installation, [outcome])
+    async with installation.db.reading() as tx:
+        (entry,) = (e for e in await read_trail(tx, subject=team.provider.id) if e.action == "provider.disabled")
+    assert entry.at == datetime.fromtimestamp(outcome.now_ms / 1000, UTC)
+
+
 @pytest.mark.parametrize(
     ("hours", "failed_attempts", "state"),
     [(72, 9, ProviderState.DISABLED), (71, 9, ProviderState.ACTIVE), (72, 8, ProviderState.ACTIVE)],
@@ -335,9 +344,24 @@ async def test_a_provider_that_is_well_and_stays_well_is_not_written(installatio
     before = await provider_of(team)
     (leased,) = await leased_of(team)
     soon = leased.health.last_success_ms or 0
-    outcome = replace(outcome_of(leased, DELIVERED), now_ms=soon + health.NOTED_EVERY_MS)
+    outcome = outcome_of(leased, DELIVERED)._replace(now_ms=soon + health.NOTED_EVERY_MS)
     await tell(installation, [outcome])
     assert await provider_of(team) == before
+
+
+async def test_providers_that_are_well_are_noted_together_and_once(installation: Installation) -> None:
+    teams = [await make_team(installation, name=name) for name in ("one", "two")]
+    leased = [(await leased_of(team))[0] for team in teams]
+    windows: dict[str, Window] = {}
+    first = [outcome_of(each, DELIVERED) for each in leased]
+    await tell(installation, first, windows)
+    noted = [await provider_of(team) for team in teams]
+    assert [row.last_success_ms for row in noted] == [each.now_ms for each in first]
+    assert {window.noted_ms for window in windows.values()} == {each.now_ms for each in first}
+    more = [(await leased_of(team))[0] for team in teams]
+    stale = [each._replace(health=before.health) for each, before in zip(more, leased, strict=True)]
+    await tell(installation, [outcome_of(each, DELIVERED) for each in stale], windows)
+    assert [await provider_of(team) for team in teams] == noted
 
 
 async def test_the_slot_of_a_rate_limit_is_left_to_the_claim(installation: Installation) -> None:

@@ -4,7 +4,6 @@ import asyncio
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from typing import Any, cast
 
 import pytest
@@ -345,7 +344,7 @@ async def test_what_is_given_back_can_be_claimed_at_once(installation: Installat
 async def test_nobody_gives_back_what_is_another_s(installation: Installation) -> None:
     await send(await make_team(installation))
     (leased,) = (await claim(installation)).leased
-    stale = replace(leased, lease=new_id("lse"))
+    stale = leased._replace(lease=new_id("lse"))
     await in_transaction(installation, lambda tx: queue.release(tx, names([stale])))
     assert (await delivery_of(installation.db, leased.id)).lease == leased.lease
 

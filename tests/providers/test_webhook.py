@@ -1,7 +1,6 @@
 """The Webhook type: settings in and out, and the request byte for byte."""
 
 import json
-from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import parse_qs, parse_qsl, urlsplit
@@ -208,7 +207,7 @@ def test_what_was_asked_is_kept_without_secrets_and_without_the_message() -> Non
         ("X-A", MASK),
         ("X-B", MASK),
     )
-    test = replace(STAMP, is_test=True)
+    test = STAMP._replace(is_test=True)
     kept = WEBHOOK.asked(GET, WEBHOOK.request(GET, MESSAGE, test))
     assert (kept.method, kept.url) == ("GET", f"https://x.example/hook?{MASK}&title=…&content=…")
     assert kept.headers[5:7] == (("webhook-signed", "query"), ("webhook-test", "true"))

@@ -1,6 +1,6 @@
 """One delivery: what is said, to whom, every attempt, what happens next; and deliver it again."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import Row
@@ -11,6 +11,7 @@ from billhook.auth.store import find_client
 from billhook.console import curl, live
 from billhook.console.fate import BADGES, Fate, fate_of
 from billhook.console.forms import Mistakes
+from billhook.console.hiding import shown_to, with_dots
 from billhook.console.places import now_ms
 from billhook.console.visit import SignedIn
 from billhook.delivery import reads, replay
@@ -21,7 +22,6 @@ from billhook.delivery.views import attempt_view
 from billhook.errors import DeliveryConflict, NotificationNotFound, UserNotFound
 from billhook.groups.model import Provider
 from billhook.outbound.request import Outgoing
-from billhook.providers.registry import provider_type
 from billhook.storage.database import Transaction
 from billhook.storage.notices import announce
 
@@ -74,7 +74,7 @@ async def _page(visit: SignedIn, mistakes: Mistakes, *, status: int = 200) -> Re
         seen = await _see(tx, visit)
         version = live.version_of(seen.version, before)
         if live.is_unchanged(visit, version):
-            return live.not_modified(version)
+            return live.not_modified(visit, version)
         tried = await reads.list_attempts(tx, seen.delivery.id, before=before, limit=ATTEMPTS + 1)
         around = {} if live.is_part(visit) else await _around(tx, visit, seen)
     shown = {"attempts": [attempt_view(row) for row in tried[:ATTEMPTS]], "has_older": len(tried) > ATTEMPTS}
@@ -105,16 +105,16 @@ def _request(visit: SignedIn, seen: Seen, said: Row[Any]) -> dict[str, Any]:
     if seen.provider.deleted_at is not None:
         return {"outgoing": None}
     provider = visit.console.hub.directory.open(seen.provider)
-    request = request_now(provider, said, seen.delivery.id, now_ms=now_ms(visit))
+    shown = shown_to(provider, may_change=visit.may_change)
+    request = request_now(shown, said, seen.delivery.id, now_ms=now_ms(visit))
     return {"outgoing": request, "command": curl.command(request), "variables": curl.variables(request)}
 
 
 def request_now(provider: Provider, said: Row[Any], delivery_id: str, *, now_ms: int) -> Outgoing:
-    """As it would be sent now, with nothing in it that is secret."""
-    shown = replace(provider, config=provider_type(provider.type).show(provider.config), secrets=())
-    request = build(shown, said.title, said.content, delivery_id, now_ms=now_ms)
+    """As it would be sent now, by a provider as `shown_to` gives it."""
+    request = build(provider, said.title, said.content, delivery_id, now_ms=now_ms)
     signed = [(name, SIGNATURE if name == "webhook-signature" else value) for name, value in request.headers]
-    return replace(request, headers=tuple(signed))
+    return request._replace(url=with_dots(request.url), headers=tuple(signed))
 
 
 async def find_sender(tx: Transaction, sender: str, organization_id: str) -> Sender:

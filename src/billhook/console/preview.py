@@ -29,7 +29,7 @@ def preview_of(type: str, config: Config, message: Message, *, now_ms: int) -> P
         return Preview("", (f"It cannot be sent: {reason}.",))
     outgoing = kind.request(config, message, Stamp(WEBHOOK_ID, now_ms // 1000, ()))
     shown = tuple((name, SIGNATURE if name == "webhook-signature" else value) for name, value in outgoing.headers)
-    spelled = spell(replace(outgoing, headers=shown), parse_target(outgoing.url))
+    spelled = spell(outgoing._replace(headers=shown), parse_target(outgoing.url))
     return Preview(spelled.decode().replace("\r\n", "\n"))
 
 

@@ -2,7 +2,6 @@
 
 import random
 import time
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from billhook.delivery.outcomes import Outcome
@@ -49,13 +48,13 @@ def told(exchange: Exchange, request: Outgoing, provider: Provider) -> Exchange:
 def concealed(exchange: Exchange, provider: Provider, asked: Asked | None = None) -> Exchange:
     """Without what the receiver was told in confidence: some say back all that they were sent."""
     if not exchange.body and not exchange.headers:
-        return replace(exchange, asked=asked)
+        return exchange._replace(asked=asked)
     hidden = [*provider_type(provider.type).secrets(provider.config), *(each.secret for each in provider.secrets)]
     body, headers = exchange.body, exchange.headers
     for secret in hidden:
         body = body.replace(secret.encode(), MASK.encode())
         headers = tuple((name, value.replace(secret, MASK)) for name, value in headers)
-    return replace(exchange, body=body, headers=headers, asked=asked)
+    return exchange._replace(body=body, headers=headers, asked=asked)
 
 
 def result_of(exchange: Exchange) -> Result:

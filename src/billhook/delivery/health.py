@@ -72,10 +72,14 @@ def starts_again_ms(health: Health) -> int:
     return max(health.open_until_ms, health.waits_until_ms)
 
 
-def is_worth_noting(health: Health, now_ms: int) -> bool:
-    """Whether a success changes anything that is stored."""
-    is_well = not health.failures and not health.openings and health.failing_since_ms is None
-    return not is_well or now_ms - (health.last_success_ms or 0) > NOTED_EVERY_MS
+def is_well(health: Health) -> bool:
+    """Then a success changes nothing but its own moment."""
+    return not health.failures and not health.openings and health.failing_since_ms is None
+
+
+def is_worth_noting(health: Health, now_ms: int, *, noted_ms: int) -> bool:
+    """Whether a success changes anything that is stored. `noted_ms`: the last one that this process has stored."""
+    return not is_well(health) or now_ms - max(health.last_success_ms or 0, noted_ms) > NOTED_EVERY_MS
 
 
 @dataclass(slots=True)
@@ -83,6 +87,7 @@ class Window:
     """The last minute of one provider, in seconds: how many attempts, how many of them failed."""
 
     seconds: deque[list[int]] = field(default_factory=deque)  # [second, attempts, failures]
+    noted_ms: int = 0  # when its health was last stored from here
 
     def add(self, now_ms: int, *, ok: bool) -> None:
         second = now_ms // 1000

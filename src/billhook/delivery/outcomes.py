@@ -1,10 +1,10 @@
 """Record what attempts came to: the delivery, the attempt, the provider's health and the counts, in one transaction."""
 
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from datetime import UTC, datetime
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 from sqlalchemy import BigInteger, Insert, Integer, Text, case, insert, null, select, update
@@ -26,8 +26,7 @@ GONE_REASON = "the receiver answered 410 Gone"
 FAILED_REASON = "every attempt failed for 72 hours"
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(NamedTuple):
     leased: Leased
     exchange: Exchange
     decision: Decision
@@ -160,22 +159,36 @@ async def _note_health(tx: Transaction, told: list[Outcome], windows: dict[str, 
         by_provider.setdefault(outcome.leased.provider.id, []).append(outcome)
         if outcome.decision.is_charged:
             windows.setdefault(outcome.leased.provider.id, Window()).add(outcome.now_ms, ok=outcome.ok)
-    noted = sorted(
-        each
-        for each, outcomes in by_provider.items()
-        if any(map(_is_news, outcomes)) or (each in windows and windows[each].has_failures())
-    )
+    noted = [each for each, outcomes in by_provider.items() if _has_news(outcomes, windows.get(each, Window()))]
     if not noted:
         return
     locked = select(providers).where(providers.c.id.in_(noted)).order_by(providers.c.id).with_for_update()
+    well = []
     for row in (await tx.execute(locked)).all():
-        await _update_health(tx, row, by_provider[row.id], windows.get(row.id, Window()))
+        window = windows.setdefault(row.id, Window())
+        window.noted_ms = by_provider[row.id][-1].now_ms
+        if health.is_well(health_of(row)) and all(each.ok for each in by_provider[row.id]):
+            well.append({"id": row.id, "now_ms": window.noted_ms})
+        else:
+            await _update_health(tx, row, by_provider[row.id], window)
+    if well:
+        await tx.execute(_still_well(tx.dialect.name), {"well": pack(well)})
 
 
-def _is_news(outcome: Outcome) -> bool:
+def _has_news(outcomes: list[Outcome], window: Window) -> bool:
+    return window.has_failures() or any(_is_news(each, window) for each in outcomes)
+
+
+def _is_news(outcome: Outcome, window: Window) -> bool:
     if not outcome.ok or outcome.decision.provider_wait:
         return True
-    return health.is_worth_noting(outcome.leased.health, outcome.now_ms)
+    return health.is_worth_noting(outcome.leased.health, outcome.now_ms, noted_ms=window.noted_ms)
+
+
+@cache
+def _still_well(dialect: str) -> Any:
+    well = rows(dialect, "well", id=Text(), now_ms=BigInteger())
+    return update(providers).where(providers.c.id == well.c.id).values(last_success_ms=well.c.now_ms)
 
 
 async def _update_health(tx: Transaction, row: Any, outcomes: Iterable[Outcome], window: Window) -> None:
@@ -191,7 +204,8 @@ async def _update_health(tx: Transaction, row: Any, outcomes: Iterable[Outcome],
     if reason is not None and row.state == ProviderState.ACTIVE and row.deleted_at is None:
         values |= {"state": ProviderState.DISABLED, "state_reason": reason}
         actor = Actor("system", row.organization_id)
-        await note(tx, actor, "provider.disabled", subject=row.id, now=datetime.now(UTC), reason=reason)
+        at = datetime.fromtimestamp(now / 1000, UTC)
+        await note(tx, actor, "provider.disabled", subject=row.id, now=at, reason=reason)
     await tx.execute(update(providers).where(providers.c.id == row.id).values(**values))
 
 

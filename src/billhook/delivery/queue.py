@@ -7,7 +7,7 @@ claim reads is in two small indexes: `ready` is walked provider by provider, how
 from collections import Counter
 from dataclasses import dataclass, fields, replace
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import Integer, Select, Text, Update, bindparam, func, literal, null, select, update
 from sqlalchemy.engine import Row
@@ -36,8 +36,7 @@ NEEDED = ("id", "organization_id", "version", "state", "rate_limit", *HEALTH)
 READY = (deliveries.c.state == IS_PENDING, deliveries.c.lease.is_(None))
 
 
-@dataclass(frozen=True, slots=True)
-class Leased:
+class Leased(NamedTuple):
     """A delivery that is this worker's to attempt."""
 
     id: str

@@ -1,10 +1,10 @@
 """When to try again. Pure: no clock, no database, no randomness of its own."""
 
 import re
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 from itertools import accumulate
+from typing import NamedTuple
 
 JITTER = 0.2  # spreads a burst of failures, so that a recovering receiver is not hit at once; never early
 PATIENCE = timedelta(hours=24)  # the longest Retry-After that is believed
@@ -22,8 +22,7 @@ HINTING = {TOO_MANY, 503}
 Schedule = tuple[timedelta, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Result:
+class Result(NamedTuple):
     """What an attempt came to: a status, or a word for what went wrong (then the status may be there too)."""
 
     status: int | None
@@ -35,8 +34,7 @@ class Result:
         return self.error is None and self.status is not None and 200 <= self.status < 300
 
 
-@dataclass(frozen=True, slots=True)
-class Decision:
+class Decision(NamedTuple):
     state: str  # of the delivery from now on: delivered, pending or failed
     wait: timedelta = timedelta(0)  # before the next attempt
     is_charged: bool = True  # whether it counts against the schedule

@@ -1,8 +1,7 @@
 """What every type of provider is: pure functions from a notification and settings to one outgoing request."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from pydantic import BaseModel
 
@@ -13,16 +12,14 @@ MASK = "••••"  # stands for a value that is kept and not shown; sent bac
 Config = Mapping[str, Any]  # the settings of one provider as JSON holds them; what is in it is its type's affair
 
 
-@dataclass(frozen=True, slots=True)
-class Message:
+class Message(NamedTuple):
     """What a notification says."""
 
     title: str
     content: str
 
 
-@dataclass(frozen=True, slots=True)
-class Stamp:
+class Stamp(NamedTuple):
     """What makes one attempt this attempt."""
 
     webhook_id: str  # the delivery's id: the same on every attempt
