@@ -18,7 +18,7 @@ import psutil  # type: ignore[import-untyped]
 
 from bench import moody
 from bench.engines import Site, execute
-from bench.fleet import API, AWAY_SECONDS, SERVER, WORKER, Disk, Fleet, Slot
+from bench.fleet import API, AWAY_SECONDS, DELIVERING, SERVER, WORKER, Disk, Fleet, Slot
 from bench.moody import Moody
 from bench.servers import Failed
 from bench.verdicts import Harm
@@ -33,9 +33,11 @@ GAP_SECONDS = (1.0, 6.0)  # between two faults
 FROZEN_SECONDS, LONG_FROZEN_SECONDS = (1.0, 12.0), (62.0, 75.0)  # a lease lasts for 60
 UNWELL_SECONDS = (3.0, 12.0)
 FULL_SECONDS = (3.0, 12.0)
-LONG_RUN_SECONDS = 150.0  # from here on somebody stands still for longer than a lease
-CONVALESCENCE_SECONDS = 60.0  # of a receiver, until it is hit again: its breaker must not open twice in a row
-START_SECONDS = 10.0  # of a process, until it is hit again
+LONG_RUN_SECONDS = 240.0  # from here on somebody stands still for longer than a lease
+# Until the same one is hit again: a breaker must not open twice in a row, a process must have begun to work, and where
+# there is only one, senders must have had their turn.
+REST_SECONDS = {POSTGRES: 5.0, DISK: 10.0, RECEIVER: 60.0, API: 10.0, WORKER: 10.0, SERVER: 20.0}
+AT_WORK_SECONDS = 3.0  # of a process that was still starting
 POSTGRES_SECONDS = 60.0
 
 END_OTHERS = """
@@ -52,23 +54,30 @@ class Planned:
     number: int = 0  # of several
     seconds: float = 0.0  # it lasts
 
+    @property
+    def ends(self) -> float:
+        return self.at + self.seconds
+
+    def disturbs(self, other: "Planned") -> bool:
+        """Whether the same one would be hit again before it has come to itself."""
+        if (self.where, self.number) != (other.where, other.number):
+            return False
+        rest = REST_SECONDS.get(self.where, 0.0)
+        return self.at < other.ends + rest and other.at < self.ends + rest
+
 
 def plan(seed: int, seconds: float, numbers: dict[str, int]) -> list[Planned]:
     """`numbers` says how many there are of each. The same for the same arguments."""
-    dice, free_at = random.Random(seed), dict[tuple[str, int], float]()
+    dice, planned, at = random.Random(seed), list[Planned](), QUIET_SECONDS
     kinds = _kinds(numbers)
-    planned, at = list[Planned](), QUIET_SECONDS
     if seconds >= LONG_RUN_SECONDS:
-        planned.append(_long_freeze(dice, seconds, numbers, free_at))
+        planned.append(_long_freeze(dice, seconds, numbers))
     while at < seconds:
         where, what, lasting = dice.choice(kinds)
-        number, length = dice.randrange(numbers[where]), dice.uniform(*lasting)
-        gap = dice.uniform(*GAP_SECONDS)
-        if free_at.get((where, number), 0.0) <= at and at + length <= seconds:
-            planned.append(Planned(at, where, what, number, length))
-            rest = CONVALESCENCE_SECONDS if where == RECEIVER else START_SECONDS
-            free_at[where, number] = at + length + rest
-        at += gap
+        wanted = Planned(at, where, what, dice.randrange(numbers[where]), dice.uniform(*lasting))
+        if wanted.ends <= seconds and not any(map(wanted.disturbs, planned)):
+            planned.append(wanted)
+        at += dice.uniform(*GAP_SECONDS)
     return sorted(planned, key=lambda each: each.at)
 
 
@@ -82,14 +91,11 @@ def _kinds(numbers: dict[str, int]) -> list[tuple[str, str, tuple[float, float]]
     return [kind for kind in kinds if numbers.get(kind[0])]
 
 
-def _long_freeze(
-    dice: random.Random, seconds: float, numbers: dict[str, int], free_at: dict[tuple[str, int], float]
-) -> Planned:
-    where = WORKER if numbers.get(WORKER) else SERVER
-    number, length = dice.randrange(numbers[where]), dice.uniform(*LONG_FROZEN_SECONDS)
-    at = dice.uniform(QUIET_SECONDS, seconds - length)
-    free_at[where, number] = at + length + START_SECONDS  # nothing else happens to it until then
-    return Planned(at, where, LONG_FREEZE, number, length)
+def _long_freeze(dice: random.Random, seconds: float, numbers: dict[str, int]) -> Planned:
+    where, length = WORKER if numbers.get(WORKER) else SERVER, dice.uniform(*LONG_FROZEN_SECONDS)
+    return Planned(
+        dice.uniform(QUIET_SECONDS, seconds - length), where, LONG_FREEZE, dice.randrange(numbers[where]), length
+    )
 
 
 @dataclass
@@ -130,11 +136,12 @@ class Hands:
         except (OSError, Failed, subprocess.TimeoutExpired, psutil.Error, asyncpg.PostgresError) as error:
             self.problems.append(f"{self.latest}: {type(error).__name__}: {error}")
             return
-        self.done[f"{fault.where}: {fault.what}"] += 1
-        self.last = max(self.last, over)
+        if over:
+            self.done[f"{fault.where}: {fault.what}"] += 1
+            self.last = max(self.last, over)
 
     def _happen(self, fault: Planned) -> float:
-        """When it was over: a process that has to start has all its time until the end counted against it."""
+        """When it was over; 0.0: it could not happen. The time that a process takes to start again comes after that."""
         if fault.where == POSTGRES:
             return self._disturb_postgres(fault.what)
         if fault.where == RECEIVER:
@@ -143,7 +150,7 @@ class Hands:
             return self._fill(fault.seconds)
         slot = self.fleet.of(fault.where)[fault.number]
         with slot.lock:
-            if slot.has_ended:  # it found no database when it started; the next round of `revive` has it again
+            if not slot.is_ready and not self._waited_for(slot):
                 return 0.0
             if fault.what == KILL:
                 return self._kill(slot)
@@ -151,12 +158,18 @@ class Hands:
                 return self._stop(slot)
             return self._freeze(slot, fault.seconds)
 
+    def _waited_for(self, slot: Slot) -> bool:
+        """Until it works, and a little longer. False: it has ended, since it found no database; `revive` is for that."""
+        is_there = slot.becomes_ready()
+        time.sleep(AT_WORK_SECONDS)
+        return is_there and not slot.has_ended
+
     def _kill(self, slot: Slot) -> float:
         with self._database:
             slot.signal(signal.SIGKILL)
             at = monotonic()
             slot.wait()
-            self.harms.append(Harm(KILL, slot.pid, at, at, self._leased()))
+            self.harms.append(Harm(KILL, slot.pid, at, at, self._leased_to(slot)))
         time.sleep(AWAY_SECONDS)
         self.fleet.start(slot)
         return at
@@ -174,13 +187,16 @@ class Hands:
     def _freeze(self, slot: Slot, seconds: float) -> float:
         with self._database:
             slot.stand_still()
-            at, leased = monotonic(), self._leased()
+            at, leased = monotonic(), self._leased_to(slot)
         time.sleep(seconds)
         slot.signal(signal.SIGCONT)
         self.harms.append(Harm(FREEZE, slot.pid, at, monotonic(), leased))
         return monotonic()
 
-    def _leased(self) -> frozenset[str]:
+    def _leased_to(self, slot: Slot) -> frozenset[str]:
+        """What it may have in the air: all that is leased, to whomever, if it is one that delivers."""
+        if slot.role not in DELIVERING:
+            return frozenset()
         if self.site.engine.postgres is None:
             with closing(sqlite3.connect(self.site.sqlite_file, timeout=10)) as db:
                 return frozenset(row[0] for row in db.execute(LEASED))

@@ -20,7 +20,9 @@ DELIVERING = (WORKER, SERVER)
 COMMANDS = {API: "api", WORKER: "worker", SERVER: "serve"}
 STOP_SECONDS = 40.0  # twice what a worker takes that waits for a receiver that hangs
 AWAY_SECONDS = 0.5  # between an end and the next start, as a supervisor has it
-READY_SECONDS = 60.0
+READY_SECONDS = 120.0
+FIRST_WORDS = 1 << 16  # bytes of a log in which it has said so
+READY = (b'"event":"serving"', b'"event":"delivering"')
 
 
 @dataclass
@@ -35,6 +37,7 @@ class Slot:
     lock: Lock = field(default_factory=Lock)  # one thing happens to it at a time
     process: "subprocess.Popen[bytes] | None" = None
     pids: list[int] = field(default_factory=list)  # all that were ever in it
+    logged: int = 0  # bytes of the log that are of those before
 
     @property
     def name(self) -> str:
@@ -48,10 +51,25 @@ class Slot:
     def has_ended(self) -> bool:
         return self.process is None or self.process.poll() is not None
 
+    @property
+    def is_ready(self) -> bool:
+        """Whether it says that it works: until then it has nothing to lose."""
+        with self.log.open("rb") as log:
+            log.seek(self.logged)
+            said = log.read(FIRST_WORDS)
+        return not self.has_ended and any(word in said for word in READY)
+
+    def becomes_ready(self) -> bool:
+        deadline = time.monotonic() + READY_SECONDS
+        while not self.is_ready and not self.has_ended and time.monotonic() < deadline:
+            time.sleep(0.05)
+        return self.is_ready
+
     def start(self) -> None:
         options = ["--port", str(self.port)] if self.port else []
         command = [sys.executable, "-m", "billhook", COMMANDS[self.role], *options]
         with self.log.open("ab") as output:
+            self.logged = output.tell()
             self.process = subprocess.Popen(
                 command, env=self.environment, stdin=subprocess.DEVNULL, stdout=output, stderr=output
             )

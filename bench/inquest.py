@@ -94,6 +94,7 @@ def _figures(found: Findings) -> list[Figure]:
     counts = [
         ("accepted", len(told.accepted), ""),
         ("requests to receivers", len(found.arrivals), ""),
+        ("requests whose sender was gone before it was looked up", sum(not each.pid for each in found.arrivals), ""),
         ("in flight at a SIGKILL", flights[KILL], ""),
         ("in flight at a SIGSTOP", flights[FREEZE], ""),
         *((f"answer to a sender: {answer}", count, "") for answer, count in sorted(told.answers.items())),
