@@ -159,7 +159,7 @@ class Hands:
             return self._freeze(slot, fault.seconds)
 
     def _waited_for(self, slot: Slot) -> bool:
-        """Until it works, and a little longer. False: it has ended, since it found no database; `revive` is for that."""
+        """Until it works, and a little longer. False: it has ended, having found no database; see `revive`."""
         is_there = slot.becomes_ready()
         time.sleep(AT_WORK_SECONDS)
         return is_there and not slot.has_ended

@@ -1,6 +1,7 @@
 """What a worker does beside delivering."""
 
 import asyncio
+import time
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -151,6 +152,21 @@ async def test_a_window_in_which_nothing_happened_for_a_minute_is_forgotten(hub:
     windows["young"].add(WINDOW_MS, ok=True)
     chores_of(hub, windows).forget_windows(WINDOW_MS + 1000)
     assert windows.keys() == {"young", "empty"}
+
+
+@pytest.mark.parametrize("hours", [-1, 1])
+async def test_windows_are_kept_by_the_clock_of_the_database_whatever_the_clock_here_says(
+    hub: Hub, hours: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with hub.db.reading() as tx:
+        now = int((await tx.execute(select(now_ms()))).scalar_one())
+    windows = {"old": Window(), "young": Window()}
+    windows["old"].add(now - 2 * WINDOW_MS, ok=True)
+    windows["young"].add(now, ok=True)
+    wrong = time.time_ns() + hours * 3600 * 10**9
+    monkeypatch.setattr(time, "time_ns", lambda: wrong)
+    await chores_of(hub, windows).mend()
+    assert windows.keys() == {"young"}
 
 
 async def test_a_chore_that_fails_is_told_and_done_again(hub: Hub) -> None:

@@ -1,7 +1,6 @@
 """What a worker does beside delivering: renew leases, sweep lost ones, take up recoveries, forget what is old."""
 
 import asyncio
-import time
 from collections.abc import Awaitable, Callable
 
 import structlog
@@ -47,11 +46,12 @@ class Chores:
             moved = mended = await holding.reconcile(tx)
             opened = select(func.count()).where(providers.c.open_until_ms > now_ms(), providers.c.deleted_at.is_(None))
             self.hub.metrics.open_breakers.set((await tx.execute(opened)).scalar_one())
+            now = int((await tx.execute(select(now_ms()))).scalar_one())
         while moved >= holding.STEP:
             async with self.hub.db.transaction() as tx:
                 moved = await holding.reconcile(tx)
         await self.recover()
-        self.forget_windows(time.time_ns() // 1_000_000)
+        self.forget_windows(now)  # they are kept by the database's clock
         if swept or mended:
             self.hub.bell.ring()
 
