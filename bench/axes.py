@@ -14,6 +14,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
 
+import asyncpg
 from sqlalchemy import func, select
 
 from bench import auth
@@ -22,16 +23,20 @@ from bench.backlog import Door, make_doors, queue_up
 from bench.bulk import add_due, add_finished, copy_doors
 from bench.credentials import auth_request
 from bench.draining import ORGANIZATIONS, PROVIDERS, SLOWEST, drain
-from bench.engines import Engine, Site
+from bench.engines import Engine, Site, execute
 from bench.receiver import Receiver, receiver
 from bench.seed import seed_installation
 from bench.servers import Failed, Server, billhook, billhook_worker
+from billhook.delivery.context import CHANNEL
 from billhook.delivery.store import IS_PENDING, deliveries
 from billhook.storage.database import open_database
 
 ROW_BYTES = 3000  # of disk for a finished delivery while it is made, with its attempt, indexes and log
-START_SECONDS = 30.0  # until several workers have started and looked once
-BREATH_SECONDS = 0.5  # before the moment at which all is due
+START_SECONDS = 120.0
+BREATH_SECONDS = 1.0  # after they have begun to listen: they look once, and do their first chores
+LATER_SECONDS = 3600
+DUE_NOW = f"UPDATE deliveries SET due_ms = due_ms - {LATER_SECONDS * 1000} WHERE state = 'pending'"  # noqa: S608
+LISTENING = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND query ILIKE $1"
 
 
 @dataclass(frozen=True)
@@ -172,7 +177,7 @@ async def _pending(site: Site) -> int:
 
 
 def workers(on: Engine, sizes: Sequence[int], effort: Effort) -> Samples:
-    """One backlog and so many workers, all started before anything is due. Only over PostgreSQL."""
+    """One backlog and so many workers, all there before anything is due. Only over PostgreSQL."""
     if on.postgres is None:
         return {}
     with receiver() as to, on.site() as site:
@@ -185,22 +190,36 @@ def workers(on: Engine, sizes: Sequence[int], effort: Effort) -> Samples:
 
 def _drain_together(site: Site, to: Receiver, doors: list[Door], size: int, count: int) -> Sample:
     to.reset()
-    due_at = add_due(site, doors, count, in_seconds=START_SECONDS)
+    add_due(site, doors, count, in_seconds=LATER_SECONDS)
     site.settle()
     with ExitStack() as stack:
         started = [
             stack.enter_context(billhook_worker(site.data_dir, settings=site.environment, log=f"worker{number}.log"))
             for number in range(size)
         ]
-        time.sleep(max(due_at - BREATH_SECONDS - time.monotonic(), 0.0))
-        before = _cpu_seconds(started), site.engine.cpu_seconds()
-        if to.tally().count:
-            raise Failed("the backlog was due before the workers had started")
+        asyncio.run(_all_listen(site, size))
+        time.sleep(BREATH_SECONDS)
+        before = _cpu_seconds(started)
+        asyncio.run(execute(site.location, DUE_NOW))
+        database_before = site.engine.cpu_seconds()
+        asyncio.run(execute(site.location, f"NOTIFY {CHANNEL}"))
         tally = to.wait_for(count, seconds=30 + count / SLOWEST)
-        after = _cpu_seconds(started), site.engine.cpu_seconds()
+        worked, stored = _cpu_seconds(started) - before, site.engine.cpu_seconds() - database_before
         mebibytes = max(worker.rss_bytes() for worker in started) / 2**20
-    worked, stored = ((late - early) / count * 1e6 for late, early in zip(after, before, strict=True))
-    return Sample(worked, stored, tally.per_second, mebibytes, to.tally().count - count)
+    return Sample(worked / count * 1e6, stored / count * 1e6, tally.per_second, mebibytes, to.tally().count - count)
+
+
+async def _all_listen(site: Site, size: int) -> None:
+    """Starting a process costs more than a thousand deliveries, so they are waited for."""
+    connection = await asyncpg.connect(site.location, timeout=10)
+    try:
+        deadline = time.monotonic() + START_SECONDS
+        while (found := await connection.fetchval(LISTENING, f"LISTEN%{CHANNEL}%")) < size:
+            if time.monotonic() > deadline:
+                raise Failed(f"{found} of {size} workers were listening after {START_SECONDS:.0f} s")
+            await asyncio.sleep(0.1)
+    finally:
+        await connection.close()
 
 
 def _cpu_seconds(started: list[Server]) -> float:

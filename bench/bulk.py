@@ -136,12 +136,10 @@ def add_finished(site: Site, doors: list[Door], count: int) -> None:
     _add(site, Rows(count, doors, _now_ms()))
 
 
-def add_due(site: Site, doors: list[Door], count: int, *, in_seconds: float = 0.0) -> float:
-    """All due at one moment. Returns it on the monotonic clock."""
-    due_at = time.monotonic() + in_seconds
+def add_due(site: Site, doors: list[Door], count: int, *, in_seconds: int = 0) -> None:
+    """All due at one moment."""
     now_ms = _now_ms()
-    _add(site, Rows(count, doors, now_ms, due_ms=now_ms + int(in_seconds * 1000)))
-    return due_at
+    _add(site, Rows(count, doors, now_ms, due_ms=now_ms + in_seconds * 1000))
 
 
 def _now_ms() -> int:

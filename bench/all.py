@@ -1,0 +1,256 @@
+"""All benchmarks one after the other, with a bar while they run, and one table of their goals in the end."""
+
+import argparse
+import importlib.util
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from time import monotonic
+from typing import Protocol, TextIO
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+RESULTS = Path(__file__).parent / "results"
+QUICK = RESULTS / "quick"
+LOOK_SECONDS = 0.5
+STOP_SECONDS = 30.0  # until what a benchmark has started is stopped
+PATIENCE = 5  # times the expected time, and ten minutes: whatever takes longer hangs
+GOAL = re.compile(r"^(?P<what>\S.*?)\s{2,}(?P<how>.*\S)\s+(?P<verdict>met|MISSED|alike|DIFFERENT)$")
+GOOD = ("met", "alike")
+
+
+@dataclass(frozen=True)
+class Step:
+    """A benchmark: how long it takes on a calm machine with two cores, and how to have a glance at it."""
+
+    name: str
+    seconds: float
+    quick_seconds: float
+    quick: tuple[str, ...]
+    is_asked_for: bool = False  # runs only when named by an option
+
+    @property
+    def exists(self) -> bool:
+        return importlib.util.find_spec(f"bench.{self.name}") is not None
+
+    def expected(self, is_quick: bool) -> float:
+        return self.quick_seconds if is_quick else self.seconds
+
+    def command(self, is_quick: bool) -> list[str]:
+        return [sys.executable, "-m", f"bench.{self.name}", *(self.quick if is_quick else ())]
+
+
+DELIVERY = "--deliveries 2000 --rounds 1 --seconds 1 --rows 20000"
+STEPS = (
+    Step("auth", 150, 40, ("--rounds", "2", "--seconds", "1", "--clients", "5000")),
+    Step("tokens", 600, 150, ("--quick",)),
+    Step("timing", 100, 20, ("--each", "1000")),
+    Step("delivery", 1500, 120, tuple(DELIVERY.split())),
+    Step("senders", 600, 120, ("--quick",)),
+    Step("pages", 400, 40, ("--rows", "20000", "--times", "5")),
+    Step("growth", 3600, 240, ("--quick",)),
+    Step("soak", 500, 180, ("--minutes", "1"), is_asked_for=True),
+    Step("input", 600, 180, ("--quick",), is_asked_for=True),
+)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    step: str
+    what: str
+    how: str
+    met: bool
+
+
+@dataclass(frozen=True)
+class Run:
+    seconds: float
+    verdicts: list[Verdict]
+
+
+class Watch(Protocol):
+    """What people see meanwhile."""
+
+    def begin(self, step: Step, number: int) -> None: ...
+
+    def look(self, seconds: float) -> None: ...
+
+    def end(self, step: Step, run: Run) -> None: ...
+
+
+class Bar:
+    def __init__(self, progress: Progress, steps: Sequence[Step], is_quick: bool) -> None:
+        self._progress, self._is_quick, self._steps = progress, is_quick, steps
+        self._before = 0.0  # of the expected time, for the steps that are done
+        total = sum(step.expected(is_quick) for step in steps)
+        self._task = progress.add_task("", total=total, expected=duration(total))
+
+    def begin(self, step: Step, number: int) -> None:
+        self._step = step
+        self._progress.update(self._task, description=f"{number}/{len(self._steps)} {step.name}")
+
+    def look(self, seconds: float) -> None:
+        """A step that takes longer than expected keeps the bar where the next one begins."""
+        self._progress.update(self._task, completed=self._before + min(seconds, self._step.expected(self._is_quick)))
+
+    def end(self, step: Step, run: Run) -> None:
+        self._before += step.expected(self._is_quick)
+        self._progress.update(self._task, completed=self._before)
+        self._progress.console.print(summary(step, run), highlight=False)
+
+
+class Lines:
+    """Where nobody looks at a terminal."""
+
+    def __init__(self, steps: Sequence[Step], is_quick: bool) -> None:
+        self._steps, self._is_quick = steps, is_quick
+
+    def begin(self, step: Step, number: int) -> None:
+        expected = duration(step.expected(self._is_quick))
+        print(f"{number}/{len(self._steps)} {step.name} ... (about {expected})", file=sys.stderr, flush=True)
+
+    def look(self, seconds: float) -> None:
+        pass
+
+    def end(self, step: Step, run: Run) -> None:
+        print(summary(step, run), file=sys.stderr, flush=True)
+
+
+@contextmanager
+def watching(steps: Sequence[Step], is_quick: bool) -> Iterator[Watch]:
+    if not sys.stderr.isatty():
+        yield Lines(steps, is_quick)
+        return
+    columns = (
+        TextColumn("{task.description:<14}"),
+        BarColumn(bar_width=None),
+        TimeElapsedColumn(),
+        TextColumn("of about {task.fields[expected]}"),
+    )
+    with Progress(*columns, console=Console(stderr=True), refresh_per_second=2) as progress:
+        yield Bar(progress, steps, is_quick)
+
+
+def summary(step: Step, run: Run) -> str:
+    missed = sum(not verdict.met for verdict in run.verdicts)
+    return f"{step.name}: {len(run.verdicts) - missed} met, {missed} missed, {duration(run.seconds)}"
+
+
+def duration(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes} min {rest:02d} s" if minutes else f"{rest} s"
+
+
+def carry_out(step: Step, folder: Path, watch: Watch, *, is_quick: bool) -> Run:
+    """What it says goes to NAME.txt, what it tells meanwhile to NAME.log."""
+    began = monotonic()
+    said = folder / f"{step.name}.txt"
+    with said.open("w") as output, (folder / f"{step.name}.log").open("w") as log:
+        limit = PATIENCE * step.expected(is_quick) + 600
+        status = _run(step.command(is_quick), output, log, watch, limit=limit)
+    return Run(monotonic() - began, verdicts(step.name, said.read_text(), status))
+
+
+def _run(command: list[str], output: TextIO, log: TextIO, watch: Watch, *, limit: float) -> int | None:
+    """Its exit status; None when it was stopped because it took too long."""
+    began = monotonic()
+    child = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=log)
+    try:
+        while (seconds := monotonic() - began) < limit:
+            watch.look(seconds)
+            try:
+                return child.wait(LOOK_SECONDS)
+            except subprocess.TimeoutExpired:
+                continue
+        return None
+    finally:
+        _stop(child)
+
+
+def _stop(child: subprocess.Popen[bytes]) -> None:
+    if child.poll() is not None:
+        return
+    child.terminate()
+    try:
+        child.wait(STOP_SECONDS)
+    except subprocess.TimeoutExpired:
+        child.kill()
+        child.wait()
+
+
+def verdicts(name: str, said: str, status: int | None) -> list[Verdict]:
+    """The goals in its table. Where it has none, or fails although all are met, its exit status is one of its own."""
+    found = [match for line in said.splitlines() if (match := GOAL.match(line))]
+    goals = [Verdict(name, match["what"], match["how"], match["verdict"] in GOOD) for match in found]
+    if status != 0 and all(goal.met for goal in goals):
+        how = "stopped: it took too long" if status is None else f"exit status {status}"
+        return [*goals, Verdict(name, "runs to its end with success", f"{how}, see {name}.log", met=False)]
+    return goals or [Verdict(name, "runs to its end with success", "", met=True)]
+
+
+def as_table(found: Sequence[Verdict]) -> str:
+    step_width = max(len(verdict.step) for verdict in found)
+    width = max(len(verdict.what) for verdict in found)
+    how_width = max(len(verdict.how) for verdict in found)
+    lines = [
+        f"{v.step:<{step_width}}  {v.what:<{width}}  {v.how:>{how_width}}  {'met' if v.met else 'MISSED'}"
+        for v in found
+    ]
+    missed = sum(not verdict.met for verdict in found)
+    return "\n".join([*lines, "", f"{len(found) - missed} goals met, {missed} missed"])
+
+
+def chosen(names: Sequence[str] | None, *, asked_for: set[str]) -> list[Step]:
+    """In the order of the list; what does not exist here is told and left out."""
+    wanted = [
+        step
+        for step in STEPS
+        if (step.name in names if names is not None else not step.is_asked_for or step.name in asked_for)
+    ]
+    for step in wanted:
+        if not step.exists:
+            print(f"{step.name}: left out, there is no bench/{step.name}.py", file=sys.stderr, flush=True)
+    return [step for step in wanted if step.exists]
+
+
+def _names(text: str) -> list[str]:
+    names = text.split(",")
+    if unknown := set(names) - {step.name for step in STEPS}:
+        raise argparse.ArgumentTypeError(f"no such benchmark: {', '.join(sorted(unknown))}")
+    return names
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="scripts/bench all", description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="small sizes: some minutes instead of two hours")
+    parser.add_argument("--only", type=_names, help=f"some of {','.join(step.name for step in STEPS)}")
+    for step in STEPS:
+        if step.is_asked_for:
+            parser.add_argument(f"--{step.name}", action="store_true", help=f"{step.name} as well")
+    options = parser.parse_args(arguments)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the benchmark under way is stopped
+    asked_for = {step.name for step in STEPS if step.is_asked_for and getattr(options, step.name)}
+    steps = chosen(options.only, asked_for=asked_for)
+    folder = QUICK if options.quick else RESULTS
+    folder.mkdir(parents=True, exist_ok=True)
+    found: list[Verdict] = []
+    with watching(steps, options.quick) as watch:
+        for number, step in enumerate(steps, start=1):
+            watch.begin(step, number)
+            run = carry_out(step, folder, watch, is_quick=options.quick)
+            watch.end(step, run)
+            found += run.verdicts
+    if not found:
+        return 1
+    print(as_table(found))
+    return 0 if all(verdict.met for verdict in found) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
