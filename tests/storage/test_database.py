@@ -276,6 +276,24 @@ async def test_a_connection_that_rested_is_asked_before_it_is_used(
 
 
 @on_postgres
+async def test_a_column_that_was_changed_under_us_is_unavailable_once(db: Database, location: str) -> None:
+    async with db.transaction() as tx:
+        await tx.execute(text("CREATE TABLE changed AS SELECT 1 AS number"))
+    for _ in range(2):
+        async with db.reading() as tx:
+            await tx.execute(text("SELECT number FROM changed"))
+    other = open_database(location)
+    async with other.transaction() as tx:
+        await tx.execute(text("ALTER TABLE changed ALTER COLUMN number TYPE bigint"))
+    await other.close()
+    with pytest.raises(Unavailable):
+        async with db.reading() as tx:
+            await tx.execute(text("SELECT number FROM changed"))
+    async with db.reading() as tx:
+        assert (await tx.execute(text("SELECT number FROM changed"))).scalar_one() == 1
+
+
+@on_postgres
 async def test_a_database_that_was_dropped_is_unavailable(db: Database, location: str, postgres: Postgres) -> None:
     await db.ping()
     await administer(postgres, f'DROP DATABASE "{name_of(location)}" WITH (FORCE)')

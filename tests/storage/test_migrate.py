@@ -12,15 +12,16 @@ from alembic.autogenerate import compare_metadata
 from alembic.config import Config
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import Connection, inspect
+from sqlalchemy import Connection, inspect, text
 
 import billhook
 from billhook.errors import Refusal
 from billhook.storage import migrate as module
 from billhook.storage import migrations
-from billhook.storage.database import Database, open_database
+from billhook.storage.database import Database, Transaction, open_database
 from billhook.storage.migrate import check_schema, floor, head_revision, is_empty, known_revisions, migrate, oldest_code
 from billhook.storage.types import metadata
+from tests.support import on_postgres, until
 
 AT_ONCE = 6
 
@@ -192,6 +193,25 @@ async def test_a_migration_that_fails_leaves_nothing_behind(empty: Database, rel
     with pytest.raises(RuntimeError, match="halfway"):
         await migrate(empty)
     assert await tables(empty) == set()
+
+
+@on_postgres
+async def test_a_migration_that_gets_into_a_deadlock_with_those_at_work_begins_again(
+    db: Database, release: Release
+) -> None:
+    release.add("later", then='[op.execute(f"LOCK TABLE {name}") for name in ("providers", "feed")]')
+    async with db.transaction() as tx:
+        await tx.execute(text("SET LOCAL deadlock_timeout = '60s'"))  # it is the other one who finds out
+        await tx.execute(text("SELECT version FROM feed"))
+        migrating = asyncio.create_task(migrate(db))
+        await until(lambda: waits_for_a_table(tx))
+        await tx.execute(text("SELECT id FROM providers"))
+    assert (await migrating)[1] == "later"
+
+
+async def waits_for_a_table(tx: Transaction) -> bool:
+    waiting = await tx.execute(text("SELECT count(*) FROM pg_locks WHERE NOT granted AND relation = 'feed'::regclass"))
+    return bool(waiting.scalar_one())
 
 
 async def test_several_can_migrate_at_once_and_one_of_them_does(empty_location: str) -> None:

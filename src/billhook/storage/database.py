@@ -15,6 +15,7 @@ from typing import Any
 
 import asyncpg
 from sqlalchemy import URL, event, text
+from sqlalchemy.dialects.postgresql.asyncpg import AsyncAdapt_asyncpg_dbapi
 from sqlalchemy.exc import DBAPIError, InterfaceError, InvalidatePoolError, SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 from sqlalchemy.pool import ConnectionPoolEntry
@@ -30,6 +31,8 @@ COMMAND_SECONDS = 10.0  # a PostgreSQL that takes longer for one statement is ta
 READERS = 4  # SQLite reads never wait for the writer (WAL), so a few suffice
 PASSING_STATES = {"08", "40", "53", "57", "58"}  # PostgreSQL: connection, deadlock, resources, operator, system
 PASSING_NUMBERS = {5, 6, 7, 8, 9, 10, 11, 13, 14, 15, 26}  # SQLite: busy, locked, out of memory … full … not a database
+# A column that a statement reads was changed by a migration since it was prepared; SQLAlchemy then forgets them all.
+PLANS_OUTDATED = AsyncAdapt_asyncpg_dbapi.InvalidCachedStatementError
 # A process that stands still within a transaction would keep its locks, and all others from their work.
 PATIENCE_WITH_US = {"idle_in_transaction_session_timeout": "10000"}  # milliseconds
 RESTED_SECONDS = 1.0  # a connection that was not used for so long is asked first whether it is still there
@@ -212,7 +215,7 @@ def _weather() -> Iterator[None]:
 
 
 def _is_weather(error: DBAPIError) -> bool:
-    if error.connection_invalidated:
+    if error.connection_invalidated or isinstance(error.orig, PLANS_OUTDATED):
         return True
     state = getattr(error.orig, "sqlstate", None) or ""
     number = getattr(error.orig, "sqlite_errorcode", 0) & 0xFF

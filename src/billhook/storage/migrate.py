@@ -11,11 +11,12 @@ from alembic.runtime.environment import EnvironmentContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import Column, Connection, Integer, Table, Text, select, text, update
 
-from billhook.errors import Refusal
+from billhook.errors import Refusal, Unavailable
 from billhook.storage.database import Database, Transaction
 from billhook.storage.types import metadata
 
 MIGRATION_LOCK = 0x62696C6C  # any fixed number: PostgreSQL's advisory lock that lets one process migrate at a time
+DEADLOCKS = 5  # each costs PostgreSQL a second to find
 
 schema_floor = Table(
     "schema_floor",
@@ -26,7 +27,20 @@ schema_floor = Table(
 
 
 async def migrate(db: Database) -> tuple[str | None, str]:
-    """Apply what is missing, all of it or nothing. Returns the revisions before and after."""
+    """Apply what is missing, all of it or nothing. Returns the revisions before and after.
+
+    Those at work lock tables in an order of their own, so a migration of several tables may have to begin again.
+    """
+    for _ in range(DEADLOCKS):
+        try:
+            return await _migrate(db)
+        except Unavailable as error:
+            if not _is_deadlock(error):
+                raise
+    return await _migrate(db)
+
+
+async def _migrate(db: Database) -> tuple[str | None, str]:
     async with db.transaction() as tx:
         if not db.is_sqlite:
             await tx.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": MIGRATION_LOCK})
@@ -88,6 +102,10 @@ async def _live_with(tx: Transaction, found: str) -> None:
         raise Refusal(
             f"the database schema ({found}) is newer than this program ({head_revision()}): install the newer Billhook"
         )
+
+
+def _is_deadlock(error: Unavailable) -> bool:
+    return getattr(getattr(error.__cause__, "orig", None), "sqlstate", None) == "40P01"
 
 
 def _scripts() -> ScriptDirectory:
