@@ -1,0 +1,67 @@
+"""What the benchmarks conclude: goals found in a report, and plots that stay small."""
+
+from pathlib import Path
+
+import pytest
+from bench.all import STEPS, verdicts
+from bench.axes import Sample
+from bench.drawing import PICTURES, draw
+from bench.growth import AXES, judge
+from bench.report import Figure, Report, as_table, at_least, at_most
+
+LARGEST_PLOT = 40_000  # bytes
+
+
+def sample(cpu_us: float, repeats: int = 0) -> Sample:
+    return Sample(cpu_us, database_us=100.0, per_second=1000.0, mebibytes=90.0, repeats=repeats)
+
+
+def test_the_goals_of_a_report_are_found_again_in_its_table() -> None:
+    report = Report(
+        [Figure("sqlite: drain rate", 1645.0, "per s")],
+        [at_least("sqlite: a rate over another", 0.56, 0.5), at_most("CPU, 100,000 over 10", 1.2, 1.1)],
+    )
+    found = verdicts("auth", as_table(report), status=1)
+    assert [(each.what, each.met) for each in found] == [
+        ("sqlite: a rate over another", True),
+        ("CPU, 100,000 over 10", False),
+    ]
+
+
+@pytest.mark.parametrize(("status", "met"), [(0, True), (1, False), (None, False)])
+def test_a_benchmark_without_a_table_is_judged_by_its_exit_status(status: int | None, met: bool) -> None:
+    assert [each.met for each in verdicts("tokens", "| a | b |\n", status)] == [met]
+
+
+def test_a_benchmark_that_ends_badly_misses_although_its_goals_are_met() -> None:
+    said = as_table(Report([], [at_least("a rate", 2.0, 1.0)]))
+    assert [each.met for each in verdicts("auth", said, status=1)] == [True, False]
+
+
+def test_growth_is_judged_by_the_ratio_within_each_round() -> None:
+    """The machine was twice as slow in the second round; that is not growth."""
+    samples = {10: [sample(200.0), sample(500.0)], 100_000: [sample(215.0), sample(530.0)]}
+    [goal] = judge("clients/sqlite", samples).goals
+    assert goal.met and goal.value == pytest.approx(1.05)
+
+
+def test_workers_may_not_deliver_twice() -> None:
+    samples = {1: [sample(400.0)], 4: [sample(400.0, repeats=1)]}
+    assert [goal.met for goal in judge("workers/postgres", samples).goals] == [True, False]
+
+
+def test_every_axis_has_a_picture_and_each_is_small(tmp_path: Path) -> None:
+    assert set(PICTURES) == set(AXES)
+    known = {
+        f"{name}/{engine}": {size: [sample(400.0), sample(420.0)] for size in axis.sizes}
+        for name, axis in AXES.items()
+        for engine in ("sqlite", "postgres")
+    }
+    pictures = draw(known, tmp_path)
+    assert sorted(path.stem for path in pictures) == sorted(AXES)
+    assert all(0 < path.stat().st_size < LARGEST_PLOT for path in pictures)
+
+
+def test_no_benchmark_is_listed_twice() -> None:
+    names = [step.name for step in STEPS]
+    assert len(names) == len(set(names))
