@@ -41,6 +41,7 @@ class Target:
     server: Server
     requests: tuple[str, ...]
     expected_status: int
+    connections: int = 32
 
 
 @dataclass(frozen=True)
@@ -52,7 +53,13 @@ class Round:
 
 
 def measure(target: Target, *, seconds: float, rate: float | None = None) -> Round:
-    plan = load.Plan(port=target.server.port, requests=target.requests, seconds=seconds, rate=rate)
+    plan = load.Plan(
+        port=target.server.port,
+        requests=target.requests,
+        connections=target.connections,
+        seconds=seconds,
+        rate=rate,
+    )
     result, cpu_seconds = load.run(plan, meter=target.server.cpu_seconds)
     if set(result.statuses) != {target.expected_status}:
         raise Failed(f"{target.server.name} answered {result.statuses}, so this would not measure tokens")

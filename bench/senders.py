@@ -15,7 +15,7 @@ from bench.contestants import Apprise, Batch, Billhook, Celery, Contestant, memo
 from bench.engines import NAMES, engine
 from bench.receiver import POLL_SECONDS, Receiver, Tally, receiver
 from bench.servers import Failed, Server
-from bench.side_by_side import as_markdown, missing_row, number, one_line, times
+from bench.side_by_side import as_markdown, missing_row, number, one_line, reasons, times
 
 START_SECONDS = 90.0  # until the first arrival, on a busy machine
 SLOWEST = 20  # deliveries a second; a sender that is slower has stopped
@@ -183,17 +183,16 @@ def show(contestants: Sequence[Contestant], results: Results, options: Options) 
     speeds = [
         speed_row(name, results.speeds[name], base)
         if base and name in results.speeds
-        else missing_row(name, results.missing[name], len(SPEED))
+        else missing_row(name, len(SPEED))
         for name in names
     ]
     fates = [
-        fate_row(name, results.fates[name])
-        if name in results.fates
-        else missing_row(name, results.missing[name], len(FATE))
-        for name in names
+        fate_row(name, results.fates[name]) if name in results.fates else missing_row(name, len(FATE)) for name in names
     ]
     print(f"A batch of {options.count:,}, medians of {options.rounds} rounds.\n\n{as_markdown(SPEED, speeds)}\n")
-    print(f"The sender killed with SIGKILL in the middle, and started again.\n\n{as_markdown(FATE, fates)}")
+    print(
+        f"The sender killed with SIGKILL in the middle, and started again.\n\n{as_markdown(FATE, fates)}{reasons(results.missing)}"
+    )
 
 
 def _tell(what: str) -> None:

@@ -1,7 +1,7 @@
 """Several that do the same job, as a table that can be pasted; what is missing here gets a row that says so."""
 
 import subprocess
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from typing import Protocol, TypeVar
 
@@ -38,7 +38,7 @@ def one_line(problem: BaseException) -> str:
     """The last thing a program said before it gave up is mostly the reason."""
     lines = [line.strip() for line in str(problem).splitlines() if line.strip()] or [type(problem).__name__]
     said = lines[0] if len(lines) == 1 else f"{lines[0]} {lines[-1]}"
-    return said[:LONGEST_REASON].replace("|", "/")
+    return said[:LONGEST_REASON]
 
 
 def as_markdown(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -57,8 +57,13 @@ def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
     return f"| {' | '.join([first, *others])} |"
 
 
-def missing_row(name: str, reason: str, columns: int) -> list[str]:
-    return [f"{name}: not measured ({reason})", *[NOTHING] * (columns - 1)]
+def missing_row(name: str, columns: int) -> list[str]:
+    return [f"{name}: not measured", *[NOTHING] * (columns - 1)]
+
+
+def reasons(missing: Mapping[str, str]) -> str:
+    """To stand below the table."""
+    return "".join(f"\n{name} was not measured: {reason}" for name, reason in missing.items())
 
 
 def number(value: float, unit: str = "") -> str:
