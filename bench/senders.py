@@ -10,10 +10,12 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from statistics import median
 
+from bench import report
 from bench.auth import typical_ratio
 from bench.contestants import Apprise, Batch, Billhook, Celery, Contestant, memory_bytes
 from bench.engines import NAMES, engine
 from bench.receiver import POLL_SECONDS, Receiver, Tally, receiver
+from bench.report import Report, at_most
 from bench.servers import Failed, Server
 from bench.side_by_side import as_markdown, missing_row, number, one_line, reasons, times
 
@@ -190,9 +192,8 @@ def show(contestants: Sequence[Contestant], results: Results, options: Options) 
         fate_row(name, results.fates[name]) if name in results.fates else missing_row(name, len(FATE)) for name in names
     ]
     print(f"A batch of {options.count:,}, medians of {options.rounds} rounds.\n\n{as_markdown(SPEED, speeds)}\n")
-    print(
-        f"The sender killed with SIGKILL in the middle, and started again.\n\n{as_markdown(FATE, fates)}{reasons(results.missing)}"
-    )
+    print(f"The sender killed with SIGKILL in the middle, and started again.\n\n{as_markdown(FATE, fates)}")
+    print(reasons(results.missing))
 
 
 def _tell(what: str) -> None:
@@ -222,8 +223,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         contestants: list[Contestant] = [*ours, *others]
         results = compare(contestants, stack.enter_context(receiver()), options)
     show(contestants, results, options)
-    fates = [results.fates.get(one.name) for one in ours]
-    return 0 if all(fate is not None and fate.lost == 0 for fate in fates) else 1
+    if unmeasured := [one.name for one in ours if one.name not in results.fates]:
+        _tell(f"not measured to the end: {', '.join(unmeasured)}")
+        return 1
+    goals = [at_most(f"{one.name}: lost when killed", results.fates[one.name].lost, 0) for one in ours]
+    return report.conclude([Report([], goals)], as_document=False)
 
 
 if __name__ == "__main__":
