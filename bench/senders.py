@@ -108,6 +108,8 @@ def interrupt(contestant: Contestant, to: Receiver, *, count: int, kills: int) -
             began = time.monotonic()
             tally = _settle(batch, to)
         held_back = batch.held_back()
+        if not batch.is_worked_off():
+            raise Failed(f"{contestant.name} was not done within {SETTLE_SECONDS:.0f} s of its last start")
     seconds = max(tally.last - began, 0.0)
     return fate_of(tally, count=count, kills=len(points), held_back=held_back, seconds=seconds)
 
