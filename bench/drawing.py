@@ -9,7 +9,7 @@ from typing import Literal
 import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import EngFormatter, MaxNLocator, NullLocator
+from matplotlib.ticker import EngFormatter, NullLocator
 
 from bench.axes import Sample, Samples
 
@@ -114,9 +114,9 @@ def _draw(picture: Picture, of_engine: dict[str, Samples], path: Path) -> Path:
         for line in panel.lines:
             if line.engine in of_engine:
                 _plot(place, line, of_engine[line.engine])
-        _dress(place, panel, picture, smallest=min(min(samples) for samples in of_engine.values()))
+        _dress(place, panel, picture, sorted({size for samples in of_engine.values() for size in samples}))
     # No date and no version inside: the same figures give the same file.
-    figure.savefig(path, metadata={"Software": None})
+    figure.savefig(path, metadata={"Software": None}, pil_kwargs={"optimize": True})
     return path
 
 
@@ -143,22 +143,18 @@ def _plot(place: Axes, line: Line, samples: Samples) -> None:
     )
 
 
-def _dress(place: Axes, panel: Panel, picture: Picture, *, smallest: int) -> None:
+def _dress(place: Axes, panel: Panel, picture: Picture, sizes: list[int]) -> None:
     place.set_title(panel.title, fontsize=9.5, loc="left")
     place.set_xlabel(picture.along)
     if picture.is_logarithmic:
-        if smallest:
-            place.set_xscale("log")
-        else:
-            place.set_xscale("symlog", linthresh=1000, linscale=0.5)
-        place.xaxis.set_major_formatter(EngFormatter(sep=""))
+        # Zero stands half a decade before the least that is not.
+        place.set_xscale("symlog", linthresh=min(size for size in sizes if size), linscale=0.5)
         place.xaxis.set_minor_locator(NullLocator())
-    else:
-        place.xaxis.set_major_locator(MaxNLocator(integer=True))
-    place.set_ylim(bottom=0)
-    place.margins(y=0.15)
+    place.set_xticks(sizes, [EngFormatter(sep="")(size) for size in sizes])
+    place.set_ylim(0, place.get_ylim()[1] * 1.1)
     place.yaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
     place.grid(axis="y", color=FAINT, linewidth=0.6)
     place.set_axisbelow(True)
     place.spines[["top", "right"]].set_visible(False)
-    place.legend(frameon=False, fontsize=8, loc="lower left")
+    if len(panel.lines) > 1:
+        place.legend(frameon=False, fontsize=8, loc="best")
