@@ -37,7 +37,6 @@ LONG_RUN_SECONDS = 240.0  # from here on somebody stands still for longer than a
 # Until the same one is hit again: a breaker must not open twice in a row, a process must have begun to work, and where
 # there is only one, senders must have had their turn.
 REST_SECONDS = {POSTGRES: 5.0, DISK: 10.0, RECEIVER: 60.0, API: 10.0, WORKER: 10.0, SERVER: 20.0}
-AT_WORK_SECONDS = 3.0  # of a process that was still starting
 POSTGRES_SECONDS = 60.0
 
 END_OTHERS = """
@@ -108,6 +107,7 @@ class Hands:
     disk: Disk | None
     done: Counter[str] = field(default_factory=Counter)
     harms: list[Harm] = field(default_factory=list)
+    skipped: int = 0  # planned for a process that was still starting
     unclean: int = 0  # stops that did not end with status 0
     last: float = 0.0  # when the last one was over
     latest: str = ""  # for people
@@ -136,7 +136,9 @@ class Hands:
         except (OSError, Failed, subprocess.TimeoutExpired, psutil.Error, asyncpg.PostgresError) as error:
             self.problems.append(f"{self.latest}: {type(error).__name__}: {error}")
             return
-        if over:
+        if not over:
+            self.skipped += 1
+        else:
             self.done[f"{fault.where}: {fault.what}"] += 1
             self.last = max(self.last, over)
 
@@ -150,19 +152,13 @@ class Hands:
             return self._fill(fault.seconds)
         slot = self.fleet.of(fault.where)[fault.number]
         with slot.lock:
-            if not slot.is_ready and not self._waited_for(slot):
+            if not slot.is_at_work:
                 return 0.0
             if fault.what == KILL:
                 return self._kill(slot)
             if fault.what == STOP:
                 return self._stop(slot)
             return self._freeze(slot, fault.seconds)
-
-    def _waited_for(self, slot: Slot) -> bool:
-        """Until it works, and a little longer. False: it has ended, having found no database; see `revive`."""
-        is_there = slot.becomes_ready()
-        time.sleep(AT_WORK_SECONDS)
-        return is_there and not slot.has_ended
 
     def _kill(self, slot: Slot) -> float:
         with self._database:

@@ -20,7 +20,7 @@ DELIVERING = (WORKER, SERVER)
 COMMANDS = {API: "api", WORKER: "worker", SERVER: "serve"}
 STOP_SECONDS = 40.0  # twice what a worker takes that waits for a receiver that hangs
 AWAY_SECONDS = 0.5  # between an end and the next start, as a supervisor has it
-READY_SECONDS = 120.0
+AT_WORK_SECONDS = 3.0
 FIRST_WORDS = 1 << 16  # bytes of a log in which it has said so
 READY = (b'"event":"serving"', b'"event":"delivering"')
 
@@ -38,6 +38,8 @@ class Slot:
     process: "subprocess.Popen[bytes] | None" = None
     pids: list[int] = field(default_factory=list)  # all that were ever in it
     logged: int = 0  # bytes of the log that are of those before
+    started_at: float = 0.0  # monotonic, of the present one
+    ready_at: float | None = None
 
     @property
     def name(self) -> str:
@@ -59,11 +61,16 @@ class Slot:
             said = log.read(FIRST_WORDS)
         return not self.has_ended and any(word in said for word in READY)
 
-    def becomes_ready(self) -> bool:
-        deadline = time.monotonic() + READY_SECONDS
-        while not self.is_ready and not self.has_ended and time.monotonic() < deadline:
-            time.sleep(0.05)
-        return self.is_ready
+    @property
+    def is_at_work(self) -> bool:
+        """Ready for as long as its start took: on a slow machine there would be nothing but starts otherwise."""
+        if self.ready_at is None or self.has_ended:
+            return False
+        return time.monotonic() - self.ready_at >= max(AT_WORK_SECONDS, self.ready_at - self.started_at)
+
+    def look(self) -> None:
+        if self.ready_at is None and self.is_ready:
+            self.ready_at = time.monotonic()
 
     def start(self) -> None:
         options = ["--port", str(self.port)] if self.port else []
@@ -74,6 +81,7 @@ class Slot:
                 command, env=self.environment, stdin=subprocess.DEVNULL, stdout=output, stderr=output
             )
         self.pids.append(self.process.pid)
+        self.started_at, self.ready_at = time.monotonic(), None
 
     def signal(self, number: signal.Signals) -> None:
         assert self.process is not None
@@ -109,13 +117,14 @@ class Fleet:
         self.tell([each.pid for each in self.slots if each.role in DELIVERING and each.pids])
 
     def revive(self) -> None:
-        """What a supervisor does: who has ended by itself, such as one that found no database, is started again."""
+        """What a supervisor does: look after all, and start again who has ended, such as one that found no database."""
         for slot in self.slots:
             if slot.lock.acquire(blocking=False):
                 try:
                     if slot.has_ended:
                         self.revived += 1
                         self.start(slot)
+                    slot.look()
                 finally:
                     slot.lock.release()
 

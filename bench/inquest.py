@@ -100,6 +100,7 @@ def _figures(found: Findings) -> list[Figure]:
         *((f"answer to a sender: {answer}", count, "") for answer, count in sorted(told.answers.items())),
         *((f"fault: {what}", count, "times") for what, count in sorted(hands.done.items())),
         ("faults in all", hands.done.total(), "times"),
+        ("faults left out, since the process was still starting", hands.skipped, "times"),
         ("processes that ended by themselves, started again", found.revived, ""),
         ("nothing pending at all after the last fault", found.settled.all_seconds, "s"),
         *((f"left out: {what}", 0, "times") for what in found.left_out),
