@@ -59,20 +59,23 @@ class Sample:
 
 Samples = dict[int, list[Sample]]  # by size, a round each
 Turn = Callable[[], Sample]
+Keep = Callable[[Samples], None]
 
 
-def take_turns(name: str, on: Engine, turns: dict[int, Turn], rounds: int) -> Samples:
-    samples: Samples = {size: [] for size in turns}
+def take_turns(name: str, on: Engine, turns: dict[int, Turn], rounds: int, keep: Keep) -> None:
+    """Whole rounds are kept as they end, and of the first one each size: a large one may fail after an hour."""
+    samples: Samples = {}
     for number in range(rounds):
         for size, turn in turns.items():
             sample = turn()
-            samples[size].append(sample)
+            samples.setdefault(size, []).append(sample)
+            if number == 0 or size == max(turns):
+                keep(samples)
             cost = f"{sample.cpu_us:,.0f} + {sample.database_us:,.0f} us"
             tell(on, f"round {number + 1}, {size:,} {name}: {cost}, {sample.per_second:,.0f}/s")
-    return samples
 
 
-def clients(on: Engine, sizes: Sequence[int], effort: Effort) -> Samples:
+def clients(on: Engine, sizes: Sequence[int], effort: Effort, keep: Keep) -> None:
     """Tokens, with so many clients registered."""
     with ExitStack() as stack:
         turns: dict[int, Turn] = {}
@@ -80,7 +83,7 @@ def clients(on: Engine, sizes: Sequence[int], effort: Effort) -> Samples:
             target = stack.enter_context(_issuing(on, size))
             auth.measure(target, seconds=auth.WARM_UP_SECONDS)
             turns[size] = partial(_tokens, target, effort)
-        return take_turns("clients", on, turns, effort.rounds)
+        take_turns("clients", on, turns, effort.rounds, keep)
 
 
 @contextmanager
@@ -96,7 +99,7 @@ def _tokens(target: Target, effort: Effort) -> Sample:
     return Sample(measured.cpu_microseconds, 0.0, measured.per_second, target.server.rss_bytes() / 2**20)
 
 
-def providers(on: Engine, sizes: Sequence[int], effort: Effort) -> Samples:
+def providers(on: Engine, sizes: Sequence[int], effort: Effort, keep: Keep) -> None:
     """A backlog in turn over so many providers, at least one delivery for each."""
 
     def prepare(site: Site, to: Receiver, size: int) -> Turn:
@@ -105,10 +108,10 @@ def providers(on: Engine, sizes: Sequence[int], effort: Effort) -> Samples:
         count = max(effort.deliveries, size)
         return lambda: _drain(site, to, doors, waiting=count, count=count)
 
-    return _side_by_side("providers", on, sizes, effort, prepare)
+    _side_by_side("providers", on, sizes, effort, prepare, keep)
 
 
-def backlog(on: Engine, sizes: Sequence[int], effort: Effort) -> Samples:
+def backlog(on: Engine, sizes: Sequence[int], effort: Effort, keep: Keep) -> None:
     """The first deliveries out of so many that are all due."""
 
     def prepare(site: Site, to: Receiver, size: int) -> Turn:
@@ -117,10 +120,10 @@ def backlog(on: Engine, sizes: Sequence[int], effort: Effort) -> Samples:
             add_due(site, doors, size)
         return lambda: _drain(site, to, doors, waiting=size, count=min(effort.deliveries, size))
 
-    return _side_by_side("waiting", on, sizes, effort, prepare)
+    _side_by_side("waiting", on, sizes, effort, prepare, keep)
 
 
-def history(on: Engine, sizes: Sequence[int], effort: Effort) -> Samples:
+def history(on: Engine, sizes: Sequence[int], effort: Effort, keep: Keep) -> None:
     """A backlog beside so many finished deliveries, of the same providers and with an attempt each."""
 
     def prepare(site: Site, to: Receiver, size: int) -> Turn:
@@ -129,7 +132,7 @@ def history(on: Engine, sizes: Sequence[int], effort: Effort) -> Samples:
         return lambda: _drain(site, to, doors, waiting=effort.deliveries, count=effort.deliveries)
 
     fitting = [size for size in sizes if _has_room(on, size)]
-    return _side_by_side("finished", on, fitting, effort, prepare)
+    _side_by_side("finished", on, fitting, effort, prepare, keep)
 
 
 def _has_room(on: Engine, rows: int) -> bool:
@@ -148,14 +151,15 @@ def _side_by_side(
     sizes: Sequence[int],
     effort: Effort,
     prepare: Callable[[Site, Receiver, int], Turn],
-) -> Samples:
+    keep: Keep,
+) -> None:
     with receiver() as to, ExitStack() as stack:
         turns: dict[int, Turn] = {}
         for size in sizes:
             began = time.monotonic()
             turns[size] = prepare(stack.enter_context(on.site()), to, size)
             tell(on, f"{size:,} {name}: made in {time.monotonic() - began:.0f} s")
-        return take_turns(name, on, turns, effort.rounds)
+        take_turns(name, on, turns, effort.rounds, keep)
 
 
 def _drain(site: Site, to: Receiver, doors: list[Door], *, waiting: int, count: int) -> Sample:
@@ -176,16 +180,16 @@ async def _pending(site: Site) -> int:
         await db.close()
 
 
-def workers(on: Engine, sizes: Sequence[int], effort: Effort) -> Samples:
+def workers(on: Engine, sizes: Sequence[int], effort: Effort, keep: Keep) -> None:
     """One backlog and so many workers, all there before anything is due. Only over PostgreSQL."""
     if on.postgres is None:
-        return {}
+        return
     with receiver() as to, on.site() as site:
         doors = make_doors(site, to.url(), PROVIDERS, organizations=ORGANIZATIONS)
         turns: dict[int, Turn] = {
             size: partial(_drain_together, site, to, doors, size, effort.deliveries) for size in sizes
         }
-        return take_turns("workers", on, turns, effort.rounds)
+        take_turns("workers", on, turns, effort.rounds, keep)
 
 
 def _drain_together(site: Site, to: Receiver, doors: list[Door], size: int, count: int) -> Sample:

@@ -6,16 +6,17 @@ import os
 import platform
 import signal
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any
 
 from bench import axes, report
 from bench.auth import typical_ratio
-from bench.axes import Effort, Sample, Samples
+from bench.axes import Effort, Keep, Sample, Samples
 from bench.drawing import draw
 from bench.engines import NAMES, Engine, engine
 from bench.report import Figure, Goal, Report, at_most
@@ -25,7 +26,7 @@ HERE = Path(__file__).parent
 RESULTS, PLOTS = HERE / "results", HERE / "plots"
 QUICK = RESULTS / "quick"  # so that a glance does not replace what was measured with care
 
-Measure = Callable[[Engine, Sequence[int], Effort], Samples]
+Measure = Callable[[Engine, Sequence[int], Effort, Keep], None]
 
 
 @dataclass(frozen=True)
@@ -120,20 +121,19 @@ def samples_of(found: dict[str, Any]) -> Samples:
     return {int(size): [Sample(**each) for each in rounds] for size, rounds in found["samples"].items()}
 
 
-def measure(options: Options) -> dict[str, Samples]:
-    """What was measured now. Each axis is written down when it is done, in the place of what was there."""
-    done: dict[str, Samples] = {}
+def measure(options: Options) -> Iterator[str]:
+    """Writes down what it finds as it goes, in the place of what was there; yields the keys of what it has measured."""
     for engine_name in options.engines:
         with engine(engine_name) as on:
             for name in options.axis:
-                axis = AXES[name]
+                which, axis = key(name, engine_name), AXES[name]
                 axes.tell(on, f"{name} ...")
-                samples = axis.measure(on, options.sizes(axis), options.effort)
-                if samples:
-                    done[key(name, engine_name)] = samples
-                    known = read(options.document)
-                    write(options.document, known | {key(name, engine_name): entry(samples, options.effort)})
-    return done
+                axis.measure(on, options.sizes(axis), options.effort, partial(_keep, options, which))
+                yield which
+
+
+def _keep(options: Options, which: str, samples: Samples) -> None:
+    write(options.document, read(options.document) | {which: entry(samples, options.effort)})
 
 
 def judge(which: str, samples: Samples) -> Report:
@@ -185,13 +185,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _options(arguments)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that every process we started is stopped
     try:
-        done = {} if options.draw else measure(options)
+        done = [] if options.draw else list(measure(options))
     except Failed as failure:
         print(failure, file=sys.stderr)
         return 1
     known = {which: samples_of(found) for which, found in read(options.document).items()}
     draw(known, options.plots)
-    return report.conclude([judge(which, each) for which, each in (done or known).items()], as_document=options.json)
+    judged = [judge(which, each) for which, each in known.items() if options.draw or which in done]
+    return report.conclude(judged, as_document=options.json)
 
 
 if __name__ == "__main__":
