@@ -27,17 +27,23 @@ def everybody(_number: int) -> bool:
 class Recorder:
     """Answers 200. `holds` says of each request, by its number from 1, whether it must wait to be released."""
 
-    def __init__(self, holds: Holds = nobody) -> None:
+    def __init__(
+        self, holds: Holds = nobody, *, host: str = "127.0.0.1", enter: Callable[[], None] = lambda: None
+    ) -> None:
+        """`enter` is called by its thread before anything else, to go where the host is."""
         self.ids: list[str] = []  # the webhook-id of each request, in the order in which they came
+        self.peers: list[str] = []  # and the address it came from
         self.most = 0  # requests that were open at once
         self._open = 0
         self._held: deque[tuple[str, asyncio.Event]] = deque()
         self._holds = holds
-        self._receiver = RawReceiver(self._reply)
+        self._enter = enter
+        self._receiver = RawReceiver(self._reply, host=host)
 
     def __enter__(self) -> Self:
         with ExitStack() as opening:
             self._portal = opening.enter_context(start_blocking_portal())
+            self._portal.call(self._enter)
             opening.enter_context(self._portal.wrap_async_context_manager(self._receiver))
             self._closing = opening.pop_all()
         return self
@@ -83,6 +89,7 @@ class Recorder:
     async def _reply(self, reader: StreamReader, writer: StreamWriter) -> None:
         (webhook_id,) = parsed(self._receiver.requests[-1]).all("webhook-id")
         self.ids.append(webhook_id)
+        self.peers.append(writer.get_extra_info("peername")[0])
         self._open += 1
         self.most = max(self.most, self._open)
         try:
