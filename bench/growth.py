@@ -94,11 +94,18 @@ def read(document: Path) -> dict[str, Any]:
 
 
 def write(document: Path, known: dict[str, Any]) -> None:
-    """A line for each sample, so that a new run is a short difference."""
     document.parent.mkdir(parents=True, exist_ok=True)
     beside = document.with_suffix(".new")
-    beside.write_text(json.dumps(known, indent=1, sort_keys=True) + "\n")
+    beside.write_text("{\n" + ",\n".join(map(_spell, sorted(known.items()))) + "\n}\n")
     beside.replace(document)
+
+
+def _spell(named: tuple[str, dict[str, Any]]) -> str:
+    """A line for each size, so that people can read it and a new run is a short difference."""
+    which, found = named
+    sizes = sorted(found["samples"].items(), key=lambda each: int(each[0]))
+    lines = ",\n".join(f"    {json.dumps(size)}: {json.dumps(rounds)}" for size, rounds in sizes)
+    return f'  {json.dumps(which)}: {{"about": {json.dumps(found["about"])}, "samples": {{\n{lines}\n  }}}}'
 
 
 def entry(samples: Samples, effort: Effort) -> dict[str, Any]:

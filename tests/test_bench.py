@@ -6,7 +6,7 @@ import pytest
 from bench.all import STEPS, verdicts
 from bench.axes import Sample
 from bench.drawing import PICTURES, draw
-from bench.growth import AXES, judge
+from bench.growth import AXES, EFFORT, entry, judge, read, samples_of, write
 from bench.report import Figure, Report, as_table, at_least, at_most
 
 LARGEST_PLOT = 40_000  # bytes
@@ -43,6 +43,17 @@ def test_growth_is_judged_by_the_ratio_within_each_round() -> None:
     samples = {10: [sample(200.0), sample(500.0)], 100_000: [sample(215.0), sample(530.0)]}
     [goal] = judge("clients/sqlite", samples).goals
     assert goal.met and goal.value == pytest.approx(1.05)
+
+
+def test_what_was_measured_is_read_as_it_was_written(tmp_path: Path) -> None:
+    samples = {0: [sample(400.5)], 10_000: [sample(420.5)], 500: [sample(410.5)]}
+    document = tmp_path / "new" / "growth.json"
+    write(document, {"history/sqlite": entry(samples, EFFORT)})
+    write(document, read(document) | {"clients/sqlite": entry({10: [sample(200.0)]}, EFFORT)})
+    assert {which: samples_of(found) for which, found in read(document).items()} == {
+        "history/sqlite": samples,
+        "clients/sqlite": {10: [sample(200.0)]},
+    }
 
 
 def test_workers_may_not_deliver_twice() -> None:
