@@ -184,11 +184,14 @@ async def test_cookies_are_for_this_host_over_https_only(installation: Installat
         async with httpx.AsyncClient(transport=transport, base_url="https://billhook.test") as browser:
             page = "/hub/console/sign-in"
             entered = await submit(browser, page, page, email=user.email, password=PASSWORD)
+            shown = await browser.get("/hub/console/settings/notifications")
             assert (await browser.get("/hub")).headers["location"] == "/hub/console/"
     assert entered.headers["location"] == "/hub/console/settings/notifications"
     cookies = entered.headers.get_list("set-cookie")
     (session,) = [each for each in cookies if each.startswith("__Host-billhook-session=")]
     assert session.endswith("; HttpOnly; Path=/; SameSite=lax; Secure")
+    assert entered.headers["strict-transport-security"] == shown.headers["strict-transport-security"]
+    assert shown.headers["strict-transport-security"] == "max-age=31536000"
 
 
 async def test_a_cookie_without_https_stays_within_the_console(
@@ -198,6 +201,7 @@ async def test_a_cookie_without_https_stays_within_the_console(
     entered = await sign_in(stranger)
     (session,) = [each for each in entered.headers.get_list("set-cookie") if each.startswith("billhook-session=")]
     assert session.endswith("; HttpOnly; Path=/console; SameSite=lax")
+    assert "strict-transport-security" not in entered.headers
 
 
 async def test_a_password_changed_while_somebody_signs_in_with_the_old_one_keeps_them_out(

@@ -80,6 +80,28 @@ async def test_a_search_that_finds_nothing_says_so_and_leads_back(browser: httpx
     assert "Show all keys" in page.text
 
 
+async def test_a_search_looks_at_so_many_keys_and_leads_on_to_the_next(
+    browser: httpx.AsyncClient, installation: Installation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(keys, "LOOKED_AT", 2)
+    for name in ("Wanted", "other 1", "other 2", "Wanted too", "other 3"):
+        await register(installation, name=name)
+    first = await browser.get(f"{KEYS}?q=wanted")
+    assert "Wanted too" in first.text
+    assert "Of 2 keys that were looked at" in text_of(first)
+    second = await browser.get(further(first))
+    assert "None of these 2 keys matches “wanted”" in text_of(second)
+    third = await browser.get(further(second))
+    assert "Wanted" in text_of(third)
+    assert "Look further" not in third.text
+
+
+def further(page: httpx.Response) -> str:
+    found = re.search(r'rel="next" href="([^"]*)">Look further', page.text)
+    assert found is not None, page.text
+    return html.unescape(found[1])
+
+
 @pytest.mark.parametrize(
     "query", ["q=%00", "q=%FF", "after=nonsense", "after=%00", "q=" + "x" * 5000, "q=%&after=cli_"]
 )
@@ -265,7 +287,7 @@ async def test_one_of_two_secrets_can_be_ended_and_the_last_one_cannot(
     assert (await works(http, old), await works(http, new)) == (False, True)
     refused = await submit(browser, page, f"{page}/secrets/{second.id}/revoke")
     assert refused.status_code == 409
-    assert "last secret" in refused.text
+    assert "this is the API key&#39;s last secret; rotate it, or revoke the API key" in refused.text
     assert (await submit(browser, page, f"{page}/secrets/{first.id}/revoke")).status_code == 404
 
 
@@ -324,7 +346,7 @@ async def test_a_revoked_key_works_no_more_stays_listed_and_cannot_be_changed(
     for action, fields in (("change", GOOD | {"name": "x"}), ("rotate", {"grace": "now"}), ("revoke-tokens", {})):
         answer = await submit(browser, page, f"{page}/{action}", **fields)
         assert answer.status_code == 409
-        assert "the client is revoked" in answer.text
+        assert "the API key is revoked" in answer.text
 
 
 async def test_tokens_issued_so_far_can_be_ended(browser: httpx.AsyncClient, http: httpx.AsyncClient) -> None:

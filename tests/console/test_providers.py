@@ -62,12 +62,13 @@ async def test_its_settings_are_shown_and_its_values_are_not(
     browser: httpx.AsyncClient, viewer: httpx.AsyncClient, installation: Installation
 ) -> None:
     team = await make_team(installation)
-    for page in (await browser.get(page_of(team)), await viewer.get(page_of(team))):
+    for reader, query in ((browser, "token=very-secret-query"), (viewer, MASK)):
+        page = await reader.get(page_of(team))
         said = text_of(page)
-        assert "Server URL https://receiver.example/hook?token=very-secret-query Request method POST" in said
+        assert f"Server URL https://receiver.example/hook?{query} Request method POST" in said
         assert f"Authorization: {MASK}" in said
         assert "very-secret-header" not in page.text
-        assert request_of(page).startswith("POST /hook?token=very-secret-query HTTP/1.1\nHost: receiver.example\n")
+        assert request_of(page).startswith(f"POST /hook?{query} HTTP/1.1\nHost: receiver.example\n")
         assert "Attempts in the last 24 hours" in said
         assert "Nothing was sent yet" in said
 
@@ -182,6 +183,8 @@ async def test_too_many_tests_at_once_are_told(browser: httpx.AsyncClient, monke
     answer = await press(browser, sheet(made, "/test"))
     assert answer.status_code == 429
     assert "too many tests at once" in text_of(answer)
+    part = answer.text.partition('id="test-result"')[2].partition("</div>")[0]
+    assert "Nothing was sent: too many tests at once" in part, "the script shows only this part"
 
 
 async def test_it_is_paused_and_resumed(browser: httpx.AsyncClient, installation: Installation) -> None:

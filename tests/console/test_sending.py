@@ -116,9 +116,10 @@ async def test_a_mistake_stands_beside_its_field_and_nothing_is_lost(
     assert await rows_of(installation.db, notifications) == []
 
 
-async def test_no_more_can_be_typed_than_can_be_sent(browser: httpx.AsyncClient, installation: Installation) -> None:
+async def test_nothing_is_cut_off_in_silence(browser: httpx.AsyncClient, installation: Installation) -> None:
+    """A browser cuts off what is pasted into a field that has a maxlength."""
     page = await browser.get(form_of(await make_team(installation)))
-    assert re.search(r'<textarea id="content"[^>]* maxlength="32768"', page.text)
+    assert not re.search(r'<textarea id="content"[^>]* maxlength=', page.text)
 
 
 async def test_what_is_too_long_for_a_provider_is_told_beside_the_content(

@@ -97,16 +97,31 @@ async def list_clients(
     after: str | None = None,
     limit: int | None = None,
     search: str = "",
+    down_to: str | None = None,
 ) -> list[Client]:
-    """The newest first; `after` is the id of the last one already seen, `search` a part of the name or of the id."""
+    """The newest first; `after` is the id of the last one already seen, `search` a part of the name or of the id.
+
+    `down_to`: the id of the last one to look at.
+    """
     query = select(clients).order_by(clients.c.id.desc()).limit(limit)
     if organization_id is not None:
         query = query.where(clients.c.organization_id == organization_id)
     if after is not None:
         query = query.where(clients.c.id < after)
+    if down_to is not None:
+        query = query.where(clients.c.id >= down_to)
     if search:
         query = query.where(_matches(search))
     return await _with_secrets(tx, query)
+
+
+async def last_of(tx: Transaction, organization_id: str, count: int, *, after: str | None = None) -> str | None:
+    """The id of the last of so many, the newest first, if there are more: no search looks at all there are."""
+    query = select(clients.c.id).where(clients.c.organization_id == organization_id).order_by(clients.c.id.desc())
+    if after is not None:
+        query = query.where(clients.c.id < after)
+    found = (await tx.execute(query.offset(count - 1).limit(2))).scalars().all()
+    return found[0] if len(found) == 2 else None
 
 
 def _matches(search: str) -> ColumnElement[bool]:

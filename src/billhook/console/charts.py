@@ -144,7 +144,9 @@ def _line(points: Sequence[tuple[float, float]]) -> Markup:
 
 
 def _when(points: Sequence[Span], step: float) -> Iterator[Markup]:
-    is_by_hour = points[1].at_ms - points[0].at_ms == HOUR_MS
+    """In UTC, as the steps are; a script moves days to where those of the reader begin."""
+    step_ms = points[1].at_ms - points[0].at_ms
+    is_by_hour = step_ms == HOUR_MS
     every_ms, kind = (LABELLED_HOURS_MS, "hour") if is_by_hour else (DAY_MS, "day")
     labelled = [(place, span.at_ms) for place, span in enumerate(points) if span.at_ms % every_ms == 0]
     for number, (place, at_ms) in enumerate(labelled):
@@ -152,7 +154,8 @@ def _when(points: Sequence[Span], step: float) -> Iterator[Markup]:
         text = f"{at:%H:%M}" if is_by_hour else f"{at:%a} {at.day}"
         where = {"x": LEFT + (place + 0.5) * step, "y": BOTTOM + BELOW}
         spare = {"class_": "spare"} if number % 2 else {}  # left out where there is little room
-        yield _tag("text", text, **where, text_anchor="middle", data_at=_iso(at_ms), data_step=kind, **spare)
+        room = {} if is_by_hour else {"data_day": DAY_MS / step_ms * step, "data_from": LEFT, "data_to": RIGHT}
+        yield _tag("text", text, **where, text_anchor="middle", data_at=_iso(at_ms), data_step=kind, **room, **spare)
 
 
 def _height(share: float) -> float:

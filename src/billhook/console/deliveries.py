@@ -63,7 +63,7 @@ async def show_deliveries(visit: SignedIn) -> Response:
         found = await reads.list_with_names(tx, scope.wanted)
         version = live.version_of(*found)
         if live.is_unchanged(visit, version):
-            return live.not_modified(version)
+            return live.not_modified(visit, version)
         around = {} if live.is_part(visit) else await _around(tx, visit, scope)
     values = {"asked": asked, "mistakes": Mistakes(), **_lines(asked, found), **around}
     return live.render(visit, "deliveries", version, **values)

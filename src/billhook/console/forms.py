@@ -9,10 +9,20 @@ from urllib.parse import parse_qsl, urlsplit
 from starlette.requests import Request
 
 from billhook.console.context import Console
-from billhook.errors import BillhookError, FieldError, Forbidden, InvalidParameters
+from billhook.errors import (
+    BillhookError,
+    ClientConflict,
+    ClientNotFound,
+    FieldError,
+    Forbidden,
+    InvalidParameters,
+    TooLarge,
+)
 from billhook.web.requests import header, read_body, require_content_type
 
 LARGEST_FORM = 512 * 1024  # a content of 32 KiB, every byte of it percent-encoded, and all headers
+MOST_PASSED = 9_999_999  # bytes that are read and thrown away, so that whoever sent them gets an answer
+TOO_MUCH = f"that is more than the {LARGEST_FORM // 1024} KiB that a form may have; go back, and make it shorter"
 MOST_FIELDS = 300
 NAMED = re.compile(r"\b[a-z]{3}_[0-9a-z]{26} \((.*)\)(?=: )", re.DOTALL)  # an id and its name: people go by the name
 TOKEN_FIELD = "form_token"  # noqa: S105 - the name, not the token
@@ -43,7 +53,7 @@ class Mistakes(Mapping[str, str]):
     def __init__(self, error: BillhookError | None = None) -> None:
         found = error.errors if isinstance(error, InvalidParameters) else ()
         self._by_field = {each.field: NAMED.sub(r"\1", each.message) for each in reversed(found)}
-        self.message = error.message if error is not None and not found else ""
+        self.message = said(error) if error is not None and not found else ""
 
     def __getitem__(self, field: str) -> str:
         return self._by_field[field]
@@ -58,11 +68,17 @@ class Mistakes(Mapping[str, str]):
         return bool(self._by_field or self.message)
 
 
+def said(error: BillhookError) -> str:
+    """What the API calls a client is an API key here."""
+    is_of_key = isinstance(error, ClientConflict | ClientNotFound)
+    return error.message.replace("client", "API key") if is_of_key else error.message
+
+
 async def read_form(request: Request) -> Form:
     if not header(request.scope, b"content-type"):  # nothing was sent
         return Form()
     require_content_type(request.scope, "application/x-www-form-urlencoded")
-    body = await read_body(request.scope, request.receive, limit=LARGEST_FORM)
+    body = await _whole_body(request)
     try:
         pairs = parse_qsl(body.decode(), keep_blank_values=True, max_num_fields=MOST_FIELDS, errors="strict")
     except ValueError:
@@ -70,6 +86,23 @@ async def read_form(request: Request) -> Form:
     if any("\0" in value for _, value in pairs):
         raise InvalidParameters("a field must not contain a NUL")
     return Form((name, value.replace("\r\n", "\n")) for name, value in pairs)
+
+
+async def _whole_body(request: Request) -> bytes:
+    try:
+        return await read_body(request.scope, request.receive, limit=LARGEST_FORM)
+    except TooLarge:
+        await _let_it_pass(request)
+        raise TooLarge(TOO_MUCH) from None
+
+
+async def _let_it_pass(request: Request) -> None:
+    """A browser reads no answer before it has sent all it has, unless that has no end."""
+    seen, more = 0, len(header(request.scope, b"content-length")) <= len(str(MOST_PASSED))
+    while more and seen <= MOST_PASSED:
+        message = await request.receive()
+        seen += len(message.get("body", b""))
+        more = message.get("more_body", False)
 
 
 def form_token(console: Console, cookie: str) -> str:

@@ -18,6 +18,7 @@ from billhook.console.forms import Mistakes, wrong
 from billhook.console.key_form import UNITS, Typed, read_key
 from billhook.console.visit import SignedIn
 from billhook.errors import BillhookError, ClientConflict, InvalidParameters
+from billhook.storage.database import Transaction
 from billhook.storage.ids import is_id, new_id
 
 KEYS = "/settings/api-keys"
@@ -25,6 +26,7 @@ PREFIX = "cli"  # of their ids
 PAGE = 50
 MOST_REQUESTS = 50
 MOST_SECRETS = 10  # the live ones are among the newest; ended ones are kept for 30 days
+LOOKED_AT = 5000  # keys, for a search on one page: 20 to 40 ms where nothing matches
 LONGEST_SEARCH = model.LONGEST_NAME
 
 GRACES = {
@@ -61,10 +63,26 @@ async def list_keys(visit: SignedIn) -> Response:
     search, after = _search(visit), visit.request.query_params.get("after", "")
     after = after if is_id(after) else ""
     async with visit.console.db.reading() as tx:
-        found = await store.list_clients(tx, visit.organization_id, after=after or None, limit=PAGE + 1, search=search)
-    page = found[:PAGE]
-    older = urlencode({"q": search, "after": page[-1].id}) if len(found) > PAGE else ""
-    return visit.render("keys.html", keys=page, search=search, after=after, older=older, longest=LONGEST_SEARCH)
+        end = await _end_of_search(tx, visit, search, after)
+        found = await store.list_clients(
+            tx, visit.organization_id, after=after or None, limit=PAGE + 1, search=search, down_to=end
+        )
+    last = found[PAGE - 1].id if len(found) > PAGE else end
+    return visit.render(
+        "keys.html",
+        keys=found[:PAGE],
+        search=search,
+        after=after,
+        older=urlencode({"q": search, "after": last}) if last else "",
+        looked_at=LOOKED_AT if end and last == end else 0,
+        longest=LONGEST_SEARCH,
+    )
+
+
+async def _end_of_search(tx: Transaction, visit: SignedIn, search: str, after: str) -> str | None:
+    """The last key that is looked at, where there are more; a whole id is not looked for, but looked up."""
+    is_looked_for = search and not is_id(search.lower())
+    return await store.last_of(tx, visit.organization_id, LOOKED_AT, after=after or None) if is_looked_for else None
 
 
 def _search(visit: SignedIn) -> str:
@@ -198,7 +216,7 @@ async def _key(visit: SignedIn, error: BillhookError | None = None, *, typed: Ty
         requests = await recent_requests(tx, client.id, limit=MOST_REQUESTS)
     version = live.version_of(client.state, *requests)
     if live.is_unchanged(visit, version):
-        return live.not_modified(version)
+        return live.not_modified(visit, version)
     working = [secret for secret in client.secrets if secret.is_live(visit.now)]
     outcomes = {each.outcome for each in requests}
     return live.render(

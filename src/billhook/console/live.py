@@ -6,7 +6,7 @@ from typing import Any
 from sqlalchemy import Row
 from starlette.responses import Response
 
-from billhook.console.pages import HEADERS
+from billhook.console.pages import with_headers
 from billhook.console.visit import Visit
 
 
@@ -25,8 +25,8 @@ def is_part(visit: Visit) -> bool:
     return "x-fragment" in visit.request.headers
 
 
-def not_modified(version: str) -> Response:
-    return Response(status_code=304, headers={**HEADERS, "ETag": f'"{version}"'})
+def not_modified(visit: Visit, version: str) -> Response:
+    return with_headers(Response(status_code=304, headers={"ETag": f'"{version}"'}), visit.console)
 
 
 def render(visit: Visit, name: str, version: str, *, status: int = 200, **values: Any) -> Response:

@@ -14,7 +14,8 @@ from starlette.responses import HTMLResponse, Response
 
 from billhook import __version__
 from billhook.auth.model import spell_lifespan
-from billhook.console.context import console_of
+from billhook.console.context import Console, console_of
+from billhook.console.forms import LARGEST_FORM
 from billhook.console.reasons import reason_of, spell_status
 from billhook.console.timeline import phases
 from billhook.errors import NotFound
@@ -37,6 +38,9 @@ HEADERS = {
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cache-Control": "no-store",
 }
+ONLY_HTTPS = {
+    "Strict-Transport-Security": f"max-age={YEAR_SECONDS}"
+}  # this host alone: others are not ours to speak for
 
 # What a page says after something was done; the address names one of these, never a text.
 DONE = {
@@ -75,6 +79,7 @@ def page_response(request: Request, template: str, *, status: int = 200, **value
         .get_template(template)
         .render(
             home=console.home,
+            largest_form=LARGEST_FORM,
             prefix=console.settings.path_prefix,
             asset=lambda name: f"{console.home}/static/{name}?v={_version(name)}",
             path=request.url.path.removeprefix(console.home),
@@ -84,7 +89,7 @@ def page_response(request: Request, template: str, *, status: int = 200, **value
             **{"user": None, "mistakes": {}, **values},
         )
     )
-    return HTMLResponse(html, status_code=status, headers=HEADERS)
+    return with_headers(HTMLResponse(html, status_code=status), console)
 
 
 async def static(request: Request) -> Response:
@@ -177,6 +182,6 @@ def spell_wait(wait: timedelta) -> str:
     return f"{seconds // 60} min" if seconds < 5400 else f"{seconds / 3600:.0f} h"
 
 
-def with_headers(response: Response) -> Response:
-    response.headers.update(HEADERS)
+def with_headers(response: Response, console: Console) -> Response:
+    response.headers.update(HEADERS | (ONLY_HTTPS if console.is_secure else {}))
     return response

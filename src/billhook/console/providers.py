@@ -1,5 +1,6 @@
 """One provider: how it is doing, what it sends, its signing secret, and what one can do with it."""
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -8,6 +9,7 @@ from starlette.responses import Response
 from billhook.console.activity import SPELLED, provider_chart
 from billhook.console.fate import BADGES
 from billhook.console.forms import Mistakes
+from billhook.console.hiding import shown_to, with_dots
 from billhook.console.places import find_group, find_provider, group_id, group_path, now_ms, provider_id, provider_path
 from billhook.console.preview import SAMPLE, preview_of
 from billhook.console.snippets import scheme_for, snippets_for
@@ -20,7 +22,6 @@ from billhook.delivery.views import AttemptView
 from billhook.errors import RateLimited
 from billhook.groups import manage
 from billhook.groups.model import Provider
-from billhook.providers.registry import provider_type
 from billhook.storage.database import Transaction
 
 RECENT = 10  # deliveries
@@ -121,8 +122,12 @@ async def _history(tx: Transaction, visit: SignedIn, provider: Provider) -> dict
 
 
 def _settings(visit: SignedIn, provider: Provider) -> dict[str, Any]:
-    shown = provider_type(provider.type).show(provider.config)
-    return {"shown": shown, "preview": preview_of(provider.type, shown, SAMPLE, now_ms=now_ms(visit))}
+    shown = shown_to(provider, may_change=visit.may_change).config
+    made = preview_of(provider.type, shown, SAMPLE, now_ms=now_ms(visit))
+    return {
+        "shown": {**shown, "server_url": with_dots(shown["server_url"])},
+        "preview": replace(made, text=with_dots(made.text)),
+    }
 
 
 def _signing(visit: SignedIn, provider: Provider, *, shows_secret: bool) -> dict[str, Any]:

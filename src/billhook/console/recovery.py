@@ -72,7 +72,7 @@ async def show_recovery(visit: SignedIn) -> Response:
     provider = values["provider"]
     version = live.version_of(values["recovery"], values["waiting"], provider.name, provider.state, provider.deleted_at)
     if live.is_unchanged(visit, version):
-        return live.not_modified(version)
+        return live.not_modified(visit, version)
     return live.render(visit, "recovery", version, most=holding.MOST_COUNTED, **values)
 
 

@@ -22,6 +22,7 @@ from billhook.console import (
     sending,
 )
 from billhook.console.context import HOME, Console, console_of
+from billhook.console.forms import said
 from billhook.console.pages import page_response, static
 from billhook.console.visit import Endpoint, SignedIn, admin, anyone, viewer
 from billhook.errors import BillhookError, RouteNotFound
@@ -155,7 +156,7 @@ async def on_known_error(request: Request, error: Exception) -> Response:
     render = request.state.visit.render if hasattr(request.state, "visit") else partial(page_response, request)
     part = request.headers.get("x-fragment", "")
     template = "error_part.html" if part else "error.html"
-    response = render(template, status=error.status, status_code=error.status, error=error, part=part)
+    response = render(template, status=error.status, status_code=error.status, message=said(error), part=part)
     if retry_after := error.headers.get("Retry-After"):
         response.headers["Retry-After"] = retry_after
     return response
@@ -164,7 +165,9 @@ async def on_known_error(request: Request, error: Exception) -> Response:
 async def on_http_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     known = BillhookError("this page cannot be asked for in this way") if error.status_code != 404 else RouteNotFound()
-    page = page_response(request, "error.html", status=error.status_code, status_code=error.status_code, error=known)
+    page = page_response(
+        request, "error.html", status=error.status_code, status_code=error.status_code, message=said(known)
+    )
     page.headers.update(error.headers or {})
     return page
 

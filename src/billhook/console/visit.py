@@ -69,7 +69,7 @@ class Visit:
     def go(self, path: str, *, done: str = "") -> Response:
         """To another page of the console, which then says what was done (see `pages.DONE`)."""
         mark = f"{'&' if '?' in path else '?'}done={done}" if done else ""
-        return with_headers(RedirectResponse(self.console.home + path + mark, status_code=303))
+        return with_headers(RedirectResponse(self.console.home + path + mark, status_code=303), self.console)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -158,7 +158,7 @@ def _offer_again(visit: SignedIn) -> Response:
     if held is None:
         raise Forbidden(NOT_OURS)
     if _is_part(visit.request):
-        response = visit.render("error_part.html", status=403, error=Forbidden(PRESS_AGAIN), part=_part(visit.request))
+        response = visit.render("error_part.html", status=403, message=PRESS_AGAIN, part=_part(visit.request))
         response.headers["X-Form-Token"] = form_token(visit.console, visit.cookie)
         return response
     return visit.render("held.html", status=403, held=held, is_new=False)
@@ -186,7 +186,7 @@ def _held(request: Request, console: Console, form: Form) -> Held | None:
 
 def _to_sign_in(console: Console, wanted: str) -> Response:
     back = f"?next={quote(wanted, safe='')}" if wanted not in ("", "/") else ""
-    return with_headers(RedirectResponse(f"{console.home}/sign-in{back}", status_code=303))
+    return with_headers(RedirectResponse(f"{console.home}/sign-in{back}", status_code=303), console)
 
 
 def _is_part(request: Request) -> bool:

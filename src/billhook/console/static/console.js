@@ -17,17 +17,27 @@ function localise(root) {
     time.textContent = WHEN.format(at);
     time.title = `${EXACT.format(at)} (${time.getAttribute("datetime")})`;
   }, root);
-  each("svg text[data-at]", (text) => {
-    const at = new Date(text.dataset.at);
-    const days = text.dataset.step === "day";
-    text.textContent = days ? at.toLocaleDateString(undefined, { weekday: "short", day: "numeric" }) : HOUR.format(at);
-  }, root);
+  each("svg text[data-step=hour]", (text) => { text.textContent = HOUR.format(new Date(text.dataset.at)); }, root);
+  each("svg text[data-step=day]", placeDay, root);
   each("svg title[data-at]", (title) => {
     const [at, until] = [new Date(title.dataset.at), new Date(title.dataset.until)];
     const day = at.toLocaleDateString(undefined, { month: "short", day: "numeric" });
     const said = title.dataset.step === "hour" ? HOUR.format(at) : `${day}, ${HOUR.format(at)} to ${HOUR.format(until)}`;
     title.textContent = title.textContent.replace(/^.*? UTC(?=:)/, () => said);
   }, root);
+}
+
+// A day of the reader begins elsewhere on the chart than a day in UTC, which its label stands under.
+function placeDay(text) {
+  const at = new Date(text.dataset.at);
+  const [early, late] = [0, 1].map((days) => new Date(at.getFullYear(), at.getMonth(), at.getDate() + days));
+  const begins = at - early <= late - at ? early : late;
+  const x = Number(text.getAttribute("x")) + (begins - at) / 86400000 * Number(text.dataset.day);
+  text.setAttribute("x", x);
+  text.dataset.at = begins.toISOString(); // it stands there now, however often it is looked at
+  text.textContent = begins.toLocaleDateString(undefined, { weekday: "short", day: "numeric" });
+  const isOutside = x < Number(text.dataset.from) || x > Number(text.dataset.to);
+  if (isOutside) text.textContent = "";
 }
 
 // <input type="datetime-local" data-utc>: shown and typed in the reader's zone, sent in UTC; <span data-zone> says which.
@@ -57,6 +67,26 @@ function countDown() {
     else place.textContent = minutes ? `in ${minutes} min ${seconds % 60} s` : `in ${seconds} s`;
   });
 }
+
+// --- what is too large --------------------------------------------------------------------------------------------
+
+const LARGEST = Number(document.documentElement.dataset.largestForm); // bytes
+const isTooLarge = (body) => body.toString().length > LARGEST;
+
+// The server would refuse it, and a page that is left loses what was typed.
+document.addEventListener("submit", (event) => {
+  const form = event.target;
+  each(":scope > .notice.large", (old) => old.remove(), form);
+  if (form.method !== "post" || !isTooLarge(new URLSearchParams(new FormData(form)))) return;
+  event.preventDefault();
+  event.stopImmediatePropagation();
+  const said = document.createElement("p");
+  said.className = "notice bad large";
+  said.setAttribute("role", "alert");
+  said.textContent = `Nothing was sent: this is more than the ${LARGEST / 1024} KiB that a form may have. Make it shorter.`;
+  form.prepend(said);
+  said.scrollIntoView({ block: "nearest" });
+});
 
 // --- copying and asking --------------------------------------------------------------------------------------------
 
@@ -252,9 +282,9 @@ function keepPreview(form) {
   const show = async () => {
     const mine = ++latest;
     const place = document.getElementById(form.dataset.previewInto);
-    const answer = await fetch(form.dataset.preview, {
-      method: "POST", body: new URLSearchParams(new FormData(form)), headers: { "X-Fragment": place.id },
-    });
+    const body = new URLSearchParams(new FormData(form));
+    if (isTooLarge(body)) { place.textContent = "This is too long to be sent."; return; }
+    const answer = await fetch(form.dataset.preview, { method: "POST", body, headers: { "X-Fragment": place.id } });
     if (mine !== latest) return;
     if (renewToken(answer)) { await show(); return; }
     const page = new DOMParser().parseFromString(await answer.text(), "text/html");
