@@ -3,6 +3,7 @@
 import argparse
 import gc
 import random
+import signal
 import socket
 import sys
 import tempfile
@@ -139,6 +140,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="scripts/bench timing", description=__doc__)
     parser.add_argument("--each", type=int, default=10_000, help="refusals of every kind (10000)")
     options = parser.parse_args(arguments)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that every process we started is stopped
     gc.disable()  # a collection here would be put down to whichever refusal was under way
     try:
         samples = time_refusals(options.each)
