@@ -22,6 +22,7 @@ GIVEN: dict[str, tuple[str, object]] = {
     "HOST": ("0.0.0.0", "0.0.0.0"),
     "PORT": ("9000", 9000),
     "MASTER_KEY": ("k" * 40, SecretStr("k" * 40)),
+    "OTHER_MASTER_KEY": ("o" * 40, SecretStr("o" * 40)),
     "TRUSTED_PROXIES": ("10.0.0.0/8, ::1,", (ip_network("10.0.0.0/8"), ip_network("::1"))),
     "OUTBOUND_ALLOW": ("127.0.0.0/8", (ip_network("127.0.0.0/8"),)),
     "RETRY_SCHEDULE": ("10s, 2m,1h,0.5s", (seconds(10), seconds(120), seconds(3600), seconds(0.5))),

@@ -90,6 +90,11 @@ class Settings(BaseSettings):
         description="The secret that everything stored is protected with: at least 32 characters, best from "
         "`openssl rand -base64 32`. Empty: the file `master.key` in `DATA_DIR`, which is made on first start.",
     )
+    other_master_key: SecretStr = Field(
+        default=SecretStr(""),
+        description="While the master key is rotated: the other one of the two. What is stored is read with either "
+        "and written with `MASTER_KEY`.",
+    )
     trusted_proxies: Networks = Field(
         default=(),
         description="Comma-separated networks of reverse proxies whose `X-Forwarded-For` is believed.",

@@ -134,5 +134,6 @@ async def test_an_empty_postgres_is_refused(empty_location: str, tmp_path: Path,
 async def test_a_newer_schema_is_refused(settings: Settings, location: str, may_migrate: bool) -> None:
     async with database(location) as db, db.transaction() as tx:
         await tx.execute(text("UPDATE alembic_version SET version_num = '9999'"))
+        await tx.execute(text("UPDATE schema_floor SET oldest_code = '9999'"))
     with pytest.raises(Refusal, match="is newer than this program"):
         await opened(settings, may_migrate=may_migrate)

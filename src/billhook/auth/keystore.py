@@ -74,6 +74,16 @@ async def replace_at_once(tx: Transaction, vault: Vault, *, actor: Actor, now: d
     await note(tx, actor, "key.replaced", subject=key.kid, now=now)
 
 
+async def reseal_keys(tx: Transaction, vault: Vault) -> int:
+    """Encrypt all of them again, under the master key that the vault writes with. How many there were."""
+    await feed.advance(tx)
+    rows = (await tx.execute(select(signing_keys.c.kid, signing_keys.c.private_key))).all()
+    for row in rows:
+        sealed = vault.reseal(row.private_key, context=_place_of(row.kid))
+        await tx.execute(update(signing_keys).where(signing_keys.c.kid == row.kid).values(private_key=sealed))
+    return len(rows)
+
+
 def _work_is_due(keys: list[Key], now: datetime) -> bool:
     return successor_due(keys, now) is not None or KeyState.DROPPED in states(keys, now).values()
 
@@ -89,10 +99,14 @@ async def _forget(tx: Transaction, kids: list[str]) -> None:
 
 def _seal(vault: Vault, key: Key) -> bytes:
     plain = key.private.private_bytes(Encoding.DER, PrivateFormat.PKCS8, NoEncryption())
-    return vault.encrypt(plain, context=f"signing key {key.kid}")
+    return vault.encrypt(plain, context=_place_of(key.kid))
+
+
+def _place_of(kid: str) -> str:
+    return f"signing key {kid}"
 
 
 def _open(vault: Vault, kid: str, sealed: bytes) -> EllipticCurvePrivateKey:
-    key = load_der_private_key(vault.decrypt(sealed, context=f"signing key {kid}"), password=None)
+    key = load_der_private_key(vault.decrypt(sealed, context=_place_of(kid)), password=None)
     assert isinstance(key, EllipticCurvePrivateKey)
     return key

@@ -187,6 +187,21 @@ async def delete_providers(tx: Transaction, *which: ColumnElement[bool], now: da
     return sorted(done.scalars())
 
 
+async def reseal_providers(tx: Transaction, vault: Vault, *, after: str, limit: int) -> list[str]:
+    """Encrypt the next ones again, under the master key that the vault writes with. Their ids, in order.
+
+    What they say stays, and so does their version. Deleted ones have nothing left that is encrypted.
+    """
+    sealed = (providers.c.id, providers.c.config, providers.c.signing_secrets)
+    query = select(*sealed).where(providers.c.id > after, providers.c.deleted_at.is_(None))
+    rows = (await tx.execute(query.order_by(providers.c.id).limit(limit).with_for_update())).all()
+    for row in rows:
+        config = vault.reseal(row.config, context=_config_of(row.id))
+        signing = vault.reseal(row.signing_secrets, context=_signing_of(row.id))
+        await change_provider(tx, row.id, {"config": config, "signing_secrets": signing})
+    return [row.id for row in rows]
+
+
 def provider_row(vault: Vault, provider: Provider) -> dict[str, Any]:
     plain = ("id", "organization_id", "group_id", "type", "name", "rate_limit", "version", "state", "state_reason")
     moments = ("created_at", "changed_at", "deleted_at")

@@ -15,12 +15,46 @@ def find_master_key(settings: Settings) -> str | None:
     """The master key as set, or None when there is neither a setting nor a file."""
     if given := settings.master_key.get_secret_value().strip():
         return _long_enough(given, source="BILLHOOK_MASTER_KEY")
+    return _read(settings.master_key_file)
+
+
+def _read(path: Path) -> str | None:
     try:
-        return _long_enough(settings.master_key_file.read_text().strip(), source=str(settings.master_key_file))
+        return _long_enough(path.read_text().strip(), source=str(path))
     except FileNotFoundError:
         return None
     except (OSError, UnicodeDecodeError) as error:
-        raise Refusal(f"cannot read the master key in {settings.master_key_file}: {error}") from None
+        raise Refusal(f"cannot read the master key in {path}: {error}") from None
+
+
+def find_other_master_keys(settings: Settings) -> list[str]:
+    """Those that are here beside it while it is rotated, the next one first. A key in a file has them in files."""
+    if settings.master_key.get_secret_value().strip():
+        other = settings.other_master_key.get_secret_value().strip()
+        return [_long_enough(other, source="BILLHOOK_OTHER_MASTER_KEY")] if other else []
+    found = [_read(path) for path in (next_file(settings), previous_file(settings))]
+    return [key for key in found if key is not None]
+
+
+def next_file(settings: Settings) -> Path:
+    return settings.master_key_file.with_suffix(".key.next")
+
+
+def previous_file(settings: Settings) -> Path:
+    return settings.master_key_file.with_suffix(".key.previous")
+
+
+def move_on(settings: Settings) -> None:
+    """The next key becomes the key, and the key the previous one. Whenever it is killed, all are still there."""
+    if not next_file(settings).exists():
+        return
+    try:
+        if settings.master_key_file.exists():
+            os.replace(settings.master_key_file, previous_file(settings))
+        os.replace(next_file(settings), settings.master_key_file)
+        _keep(settings.master_key_file.parent)
+    except OSError as error:
+        raise Refusal(f"cannot move the master key {settings.master_key_file}: {error.strerror}") from None
 
 
 def create_master_key(path: Path) -> str:

@@ -1,6 +1,8 @@
 """What the master key protects: peppers for digests, and encryption of what is stored."""
 
 import secrets
+from collections.abc import Mapping
+from types import MappingProxyType
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
@@ -21,14 +23,17 @@ class WrongKey(BillhookError):
 
 
 class Vault:
-    """Keys for separate purposes, all derived from the master key and none of them stored."""
+    """Keys for separate purposes, derived from the master key; none is stored but what was kept from an earlier one.
 
-    def __init__(self, master_key: str) -> None:
-        self._master = master_key.encode()
-        self._cipher = AESGCM(self.derive("encryption"))
+    What was encrypted under one of the `others` can be read as well: during a rotation there is both.
+    """
+
+    def __init__(self, master_key: str, *others: str, kept: Mapping[str, bytes] = MappingProxyType({})) -> None:
+        self._master, self._kept = master_key.encode(), kept
+        self._cipher, *self._others = (AESGCM(_derive(key.encode(), "encryption")) for key in (master_key, *others))
 
     def derive(self, purpose: str) -> bytes:
-        return HKDF(algorithm=SHA256(), length=32, salt=SALT, info=purpose.encode()).derive(self._master)
+        return self._kept.get(purpose) or _derive(self._master, purpose)
 
     @property
     def fingerprint(self) -> str:
@@ -40,8 +45,18 @@ class Vault:
         nonce = secrets.token_bytes(NONCE_BYTES)
         return nonce + self._cipher.encrypt(nonce, plain, context.encode())
 
+    def reseal(self, sealed: bytes, *, context: str) -> bytes:
+        """The same under the master key itself, whichever it was encrypted under."""
+        return self.encrypt(self.decrypt(sealed, context=context), context=context)
+
     def decrypt(self, sealed: bytes, *, context: str) -> bytes:
-        try:
-            return self._cipher.decrypt(sealed[:NONCE_BYTES], sealed[NONCE_BYTES:], context.encode())
-        except (InvalidTag, ValueError):  # ValueError: too short to be anything
-            raise WrongKey(context) from None
+        for cipher in (self._cipher, *self._others):
+            try:
+                return cipher.decrypt(sealed[:NONCE_BYTES], sealed[NONCE_BYTES:], context.encode())
+            except (InvalidTag, ValueError):  # ValueError: too short to be anything
+                continue
+        raise WrongKey(context)
+
+
+def _derive(master: bytes, purpose: str) -> bytes:
+    return HKDF(algorithm=SHA256(), length=32, salt=SALT, info=purpose.encode()).derive(master)
