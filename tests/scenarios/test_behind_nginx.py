@@ -1,6 +1,7 @@
 """Through a real nginx, with the configuration that operators copy: addresses, paths, forms and live pages."""
 
 import html
+import os
 import re
 import shutil
 import socket
@@ -20,12 +21,14 @@ CONFIGURATION = (ROOT / "deploy" / "nginx" / "billhook.conf").read_text()
 PAGE = (ROOT / "docs" / "how-to" / "behind-nginx.md").read_text()
 NGINX = shutil.which("nginx") or shutil.which("nginx", path="/usr/sbin:/usr/local/sbin")
 CALLER, STRANGER = "127.0.0.2", "127.0.0.3"  # nginx and Billhook have 127.0.0.1
+USER = "user root;" if os.getuid() == 0 else ""  # else its workers could not write into our folder
 PASSWORD = "correct horse battery staple"
 
 pytestmark = pytest.mark.skipif(NGINX is None, reason="nginx is not on the PATH")
 
 # Around conf.d: as distributions have it, as far as it matters here, and everything in a folder of the test's own.
 AROUND = """
+{user}
 daemon off;
 worker_processes 1;
 pid {folder}/nginx.pid;
@@ -70,7 +73,7 @@ def written(folder: Path, *, port: int, upstream: int, more: str = "") -> Path:
     shipped = shipped.replace("listen 80;", f"listen 127.0.0.1:{port};")
     shipped = shipped.replace("    location / {", f"{more}\n    location / {{")
     (folder / "conf.d" / "billhook.conf").write_text(shipped)
-    (folder / "nginx.conf").write_text(AROUND.format(folder=folder))
+    (folder / "nginx.conf").write_text(AROUND.format(folder=folder, user=USER))
     return folder / "nginx.conf"
 
 
