@@ -55,10 +55,12 @@ class Load:
     def running(self) -> Iterator[None]:
         thread = threading.Thread(target=lambda: uvloop.run(self._run()), name="senders")
         thread.start()
+        patience = 0.0  # where the run was broken off
         try:
             yield
+            patience = FINISH_SECONDS
         finally:
-            self._give_up_at = monotonic() + FINISH_SECONDS
+            self._give_up_at = monotonic() + patience
             self._enough.set()
             thread.join()
 

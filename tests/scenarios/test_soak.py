@@ -1,7 +1,8 @@
 """The soak's own judgement: a plan that can be repeated, and verdicts that can be missed."""
 
 import pytest
-from bench.faults import API, DISK, FULL, KILL, LONG_FREEZE, POSTGRES, RECEIVER, SERVER, WORKER, plan
+from bench.faults import DISK, FULL, KILL, LONG_FREEZE, POSTGRES, RECEIVER, plan
+from bench.fleet import API, SERVER, WORKER
 from bench.moody import Arrival
 from bench.verdicts import UNEXPLAINED, Harm, duplicates, in_flight, lost, strangers
 
