@@ -67,3 +67,21 @@ def test_the_fingerprint_tells_master_keys_apart_and_nothing_more() -> None:
     assert VAULT.fingerprint == Vault(KEY).fingerprint
     assert VAULT.fingerprint != OTHER.fingerprint
     assert KEY not in VAULT.fingerprint
+
+
+def test_during_a_rotation_both_keys_read_and_the_first_one_writes() -> None:
+    ring = Vault(KEY + "!", KEY)
+    assert ring.decrypt(VAULT.encrypt(b"plain", context="here"), context="here") == b"plain"
+    assert OTHER.decrypt(ring.encrypt(b"plain", context="here"), context="here") == b"plain"
+    assert (
+        OTHER.decrypt(ring.reseal(VAULT.encrypt(b"plain", context="here"), context="here"), context="here") == b"plain"
+    )
+    with pytest.raises(WrongKey):
+        ring.decrypt(Vault("third" * 8).encrypt(b"plain", context="here"), context="here")
+
+
+def test_what_is_kept_is_not_derived_anew() -> None:
+    kept = Vault(KEY + "!", kept={"pepper": VAULT.derive("pepper")})
+    assert kept.derive("pepper") == VAULT.derive("pepper")
+    assert kept.derive("another") == OTHER.derive("another")
+    assert kept.fingerprint == OTHER.fingerprint

@@ -6,8 +6,10 @@ from pathlib import Path
 import pytest
 from sqlalchemy import update
 
+from billhook.accounts.keyring import installation
 from billhook.auth.keystore import signing_keys
 from billhook.auth.store import client_secrets
+from billhook.storage.vault import Vault
 from tests.cli.conftest import Billhook
 from tests.cli.doctor.conftest import Patient
 
@@ -24,6 +26,32 @@ def test_a_key_file_that_others_can_read_is_a_problem(patient: Patient, data_dir
 def test_a_key_from_the_environment_is_said_to_be(patient: Patient, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BILLHOOK_MASTER_KEY", "k" * 40)
     assert "BILLHOOK_MASTER_KEY" in patient.finding("master key")["message"]
+
+
+def test_a_rotation_that_did_not_come_to_its_end_is_a_problem(
+    patient: Patient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BILLHOOK_MASTER_KEY", "k" * 40)
+    patient.examine()
+    monkeypatch.setenv("BILLHOOK_MASTER_KEY", "n" * 40)
+    monkeypatch.setenv("BILLHOOK_OTHER_MASTER_KEY", "k" * 40)
+    assert "is to become the master key" in patient.finding("master key")["message"]
+    patient.execute(update(installation).values(next_fingerprint=Vault("n" * 40).fingerprint))
+    found = patient.finding("master key")
+    assert found["state"] == "problem"
+    assert "`billhook keys rotate-master` again" in found["fix"]
+    patient.billhook.json("keys", "rotate-master")
+    found = patient.finding("master key")
+    assert found["state"] == "notice"
+    assert "BILLHOOK_OTHER_MASTER_KEY" in found["fix"]
+
+
+def test_an_old_key_file_that_was_left_is_noticed(patient: Patient, data_dir: Path) -> None:
+    patient.examine()
+    patient.billhook.json("keys", "rotate-master")
+    found = patient.finding("master key")
+    assert found["state"] == "notice"
+    assert str(data_dir / "master.key.previous") in found["fix"]
 
 
 def test_a_damaged_signing_key_is_a_problem(patient: Patient) -> None:

@@ -69,7 +69,7 @@ async def _unlocked(stack: AsyncExitStack, settings: Settings, seen: Examination
     except BillhookError as error:
         seen.add(problem("master key", error.message, fix=keys.master_key_fix(settings)))
         return None
-    seen.add(keys.master_key(settings))
+    seen.add(await attempt("master key", keys.master_key(installation), fix=AGAIN))
     return installation
 
 

@@ -3,12 +3,14 @@
 from datetime import UTC, datetime, timedelta
 
 from billhook.accounts.installation import Installation
+from billhook.accounts.keyring import read_standing
 from billhook.auth.keys import PERIOD, KeyState, signer, states
 from billhook.auth.keystore import load_keys
 from billhook.auth.store import secrets_about_to_end
 from billhook.cli.doctor.finding import Finding, named, notice, problem, several, spoken, well
 from billhook.settings import Settings
 from billhook.storage.database import Database
+from billhook.storage.master_key import find_other_master_keys, next_file, previous_file
 
 OVERDUE = timedelta(days=1)  # processes that serve look every few minutes
 SOON = timedelta(days=1)
@@ -19,9 +21,27 @@ SIGNING_FIX = (
 )
 
 
-def master_key(settings: Settings) -> Finding:
+async def master_key(installation: Installation) -> Finding:
     """It is known to fit by now."""
+    async with installation.db.reading() as tx:
+        standing = await read_standing(tx)
+    if standing is not None and standing.next is not None:
+        fix = "Run `billhook keys rotate-master` again, to its end, with both keys."
+        return problem("master key", "it is being rotated, and whoever began that did not come to its end", fix=fix)
+    if standing is not None and standing.fingerprint == installation.vault.fingerprint:
+        return judge_key(installation.settings)
+    fix = "Once all processes run like this: `billhook keys rotate-master`."
+    return notice("master key", "BILLHOOK_MASTER_KEY is to become the master key, and is not yet", fix=fix)
+
+
+def judge_key(settings: Settings) -> Finding:
+    """By where it is, and what lies about beside it."""
     path = settings.master_key_file
+    if find_other_master_keys(settings):
+        is_set = bool(settings.master_key.get_secret_value().strip())
+        left = "BILLHOOK_OTHER_MASTER_KEY" if is_set else f"{previous_file(settings)} or {next_file(settings)}"
+        fix = f"If no rotation is planned and all processes have been restarted since the last, do away with {left}."
+        return notice("master key", "fits the database; another key is here beside it", fix=fix)
     if settings.master_key.get_secret_value().strip():
         return well("master key", "fits the database; it comes from BILLHOOK_MASTER_KEY")
     mode = path.stat().st_mode & 0o777
