@@ -362,6 +362,23 @@ async def test_nobody_listening_is_unavailable(engine: str) -> None:
     assert SECRET not in f"{raised.value} {raised.value.detail}"
 
 
+@pytest.mark.skipif(not hasattr(socket, "TCP_USER_TIMEOUT"), reason="the system cannot be told how long to wait")
+def test_a_connection_through_a_network_is_told_how_long_silence_may_last() -> None:
+    """tests/scenarios/test_hosts.py cuts a real one."""
+    with socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(server.getsockname()) as connection:
+        database._notice_silence(connection)
+        assert connection.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
+        for name, value in database.SILENCE:
+            assert connection.getsockopt(socket.IPPROTO_TCP, getattr(socket, name)) == value
+
+
+def test_a_socket_file_has_no_network_that_could_fall_silent() -> None:
+    here, there = socket.socketpair(socket.AF_UNIX)
+    with here, there:
+        database._notice_silence(here)
+        assert here.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 0
+
+
 # --- what errors may say ---
 
 

@@ -5,6 +5,7 @@ The engines differ here and nowhere else.
 
 import asyncio
 import math
+import socket
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
@@ -35,6 +36,8 @@ PASSING_NUMBERS = {5, 6, 7, 8, 9, 10, 11, 13, 14, 15, 26}  # SQLite: busy, locke
 PLANS_OUTDATED = AsyncAdapt_asyncpg_dbapi.InvalidCachedStatementError
 # A process that stands still within a transaction would keep its locks, and all others from their work.
 PATIENCE_WITH_US = {"idle_in_transaction_session_timeout": "10000"}  # milliseconds
+# Without a word from the server's machine: milliseconds after what we sent, seconds until we ask and then ask again.
+SILENCE = (("TCP_USER_TIMEOUT", 5000), ("TCP_KEEPIDLE", 10), ("TCP_KEEPINTVL", 5), ("TCP_KEEPCNT", 2))
 RESTED_SECONDS = 1.0  # a connection that was not used for so long is asked first whether it is still there
 POOL = 10  # PostgreSQL connections a process keeps; its default server limit is 100
 
@@ -139,9 +142,11 @@ def _open_postgres(dsn: str, command_seconds: float) -> Database:
     async def connect(*_args: object, **_options: object) -> Any:
         # asyncpg reads the address itself, so sslmode, service files and socket folders work as in psql.
         try:
-            return await asyncpg.connect(
+            connection = await asyncpg.connect(
                 dsn, timeout=5, command_timeout=command_seconds, server_settings=PATIENCE_WITH_US
             )
+            _notice_silence(connection._transport.get_extra_info("socket"))  # the driver has no setting for it
+            return connection
         except (ValueError, asyncpg.ClientConfigurationError):
             raise Refusal("BILLHOOK_DATABASE_URL cannot be read as the address of a PostgreSQL database") from None
 
@@ -156,6 +161,18 @@ def _open_postgres(dsn: str, command_seconds: float) -> Database:
     _look_before_use(engine)
     reader = engine.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
     return Database(engine, reader, is_sqlite=False)
+
+
+def _notice_silence(connection: socket.socket) -> None:
+    """A network that lost the server tells nobody: without this, the next packet is sent again and again for minutes.
+
+    A server that is only busy is not taken for lost, since its machine still says that it has received.
+    """
+    if connection.family in (socket.AF_INET, socket.AF_INET6):
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        for name, value in SILENCE:
+            if hasattr(socket, name):  # Linux has them all
+                connection.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
 
 
 def _look_before_use(engine: AsyncEngine) -> None:
