@@ -7,7 +7,10 @@ from bench.all import STEPS, verdicts
 from bench.axes import Sample
 from bench.drawing import PICTURES, draw
 from bench.growth import AXES, EFFORT, entry, judge, read, samples_of, write
+from bench.receiver import Arrivals, Tally
 from bench.report import Figure, Report, as_table, at_least, at_most
+from bench.senders import fate_of, kill_points
+from bench.side_by_side import as_markdown, missing_row
 
 LARGEST_PLOT = 40_000  # bytes
 
@@ -76,3 +79,30 @@ def test_every_axis_has_a_picture_and_each_is_small(tmp_path: Path) -> None:
 def test_no_benchmark_is_listed_twice() -> None:
     names = [step.name for step in STEPS]
     assert len(names) == len(set(names))
+
+
+def test_a_sender_is_first_killed_in_the_middle_of_its_batch() -> None:
+    assert kill_points(600, 1) == [300]
+    assert kill_points(600, 3) == [300, 400, 500]
+
+
+def test_what_a_store_still_holds_is_not_lost() -> None:
+    fate = fate_of(Tally(count=97, distinct=95), count=100, kills=1, held_back=3, seconds=2.0)
+    assert (fate.lost, fate.held_back, fate.twice) == (2, 3, 2)
+
+
+def test_arrivals_are_told_apart_by_their_id_or_by_the_number_in_their_body() -> None:
+    arrivals = Arrivals()
+    head = b"post /hook http/1.1\r\ncontent-length: 20\r\n"
+    for number in (1, 2, 2):
+        arrivals.note(head, 1.0, b'{"title": "x [ref %d]"}' % number)
+        arrivals.note(head + b"webhook-id: dlv_%d\r\n" % number, 1.0, b"{}")
+    arrivals.answer("tally")
+    assert (arrivals.tally.count, arrivals.tally.distinct) == (6, 4)
+
+
+def test_what_could_not_run_has_a_row_like_the_others() -> None:
+    rows = [["ours", "1.00 x", "120 us"], missing_row("a peer", 3)]
+    table = as_markdown(("service", "its / ours", "CPU"), rows).splitlines()
+    assert len({len(line) for line in table}) == 1
+    assert table[-1].startswith("| a peer: not measured |")
