@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, Playwright, Response, sync_playwright
 
+from tests.browser.calls import Calls
 from tests.browser.console import Console
 from tests.scenarios.processes import Billhook, Server, billhook_in
 
@@ -50,6 +51,11 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Billhook]:
 @pytest.fixture(scope="module")
 def server(program: Billhook) -> Server:
     return program.serve()
+
+
+@pytest.fixture(scope="module")
+def calls(program: Billhook, server: Server) -> Calls:
+    return Calls.to(program, server)
 
 
 @pytest.fixture(scope="module")

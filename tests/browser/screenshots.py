@@ -1,16 +1,21 @@
-"""Pictures of every page of `billhook demo`, light and dark, phone and desktop: `scripts/screenshots [FOLDER]`."""
+"""Pictures of every page, of a demo and of an empty installation, in all dress: `scripts/screenshots [FOLDER]`."""
 
 import re
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from itertools import product
 from pathlib import Path
+from typing import Any
 
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, sync_playwright
 
-from tests.browser.conftest import ARGUMENTS
+from billhook.storage.ids import new_id
+from tests.browser.conftest import ARGUMENTS, home_of
 from tests.browser.console import Console
 from tests.scenarios.processes import billhook_in, until
 
@@ -68,24 +73,107 @@ def places(console: Console) -> dict[str, str]:
     }
 
 
-def take(page: Page, console: Console, path: str, file: Path) -> None:
-    page.goto(console.address(path))
-    page.wait_for_load_state("networkidle")
-    page.screenshot(path=file, full_page=True)
+def make_key(console: Console) -> None:
+    console.open("/settings/api-keys/new")
+    console.page.get_by_label("Name", exact=True).fill("Nightly export")
+    console.page.get_by_role("checkbox", name="groups:read").check()
+    console.press("Create the key")
+
+
+def invite(console: Console) -> None:
+    console.open("/settings/users")
+    console.page.get_by_label("Email").fill(f"{new_id('usr')}@example.com")
+    console.press("Make the link")
+
+
+def open_invitation(console: Console) -> None:
+    invite(console)
+    console.page.goto(console.page.get_by_label("One-time link").input_value())
+
+
+def recover(console: Console) -> None:
+    console.open("/deliveries/recover")
+    console.page.get_by_label("Provider").select_option(index=1)
+    console.press("Recover")
+
+
+def mistype(console: Console) -> None:
+    console.open(first(console, "/settings/notifications", GROUP).removesuffix("/send") + "/providers/new")
+    console.page.get_by_label("Name", exact=True).fill("Finance chat")
+    console.page.get_by_label("Server URL").fill("http://127.1/")
+    console.page.get_by_role("button", name="Save").last.click()
+
+
+def send_signed_out(console: Console) -> None:
+    console.open("/settings/notifications")
+    console.page.get_by_label("Name of the group").fill("Typed before the session ended")
+    console.page.context.clear_cookies()
+    console.press("Add provider group")
+
+
+STEPS = {
+    "key-secret": make_key,
+    "invitation-link": invite,
+    "invitation": open_invitation,
+    "recovery": recover,
+    "provider-mistakes": mistype,
+    "session-ended": send_signed_out,
+}
+EMPTY = {
+    "empty-notifications": "/settings/notifications",
+    "empty-keys": "/settings/api-keys",
+    "empty-deliveries": "/deliveries",
+    "empty-recover": "/deliveries/recover",
+}
+
+
+@dataclass(frozen=True)
+class Camera:
+    chromium: Browser
+    home: str
+    folder: Path
+
+    def show(self, name: str, pose: Callable[[Console], object], *, state: Any = None) -> None:
+        """In both themes and sizes; `pose` brings the page to where its picture is taken."""
+        for theme, (size, (width, height)) in product(THEMES, SIZES.items()):
+            view: Any = {"viewport": {"width": width, "height": height}, "color_scheme": theme}
+            with self.chromium.new_context(storage_state=state, **view) as context:
+                console = Console(context.new_page(), self.home)
+                pose(console)
+                console.page.wait_for_load_state("networkidle")
+                console.page.screenshot(path=self.folder / f"{name}-{theme}-{size}.png", full_page=True)
+
+
+def show_demo(folder: Path) -> None:
+    with demo() as (console, chromium):
+        camera, state = Camera(chromium, console.home, folder), console.page.context.storage_state()
+        for name, path in places(console).items():
+            camera.show(name, partial(Console.open, path=path), state=None if name == "sign-in" else state)
+        for name, step in STEPS.items():
+            camera.show(name, step, state=state)
+
+
+def show_empty(folder: Path) -> None:
+    """An installation that nobody has used yet."""
+    with tempfile.TemporaryDirectory() as data, billhook_in(Path(data)) as program, sync_playwright() as started:
+        server = program.serve()
+        (link,) = re.findall(r"http://[\w.:]+/console/set-up/[0-9a-f]+", server.stderr)[:1]
+        chromium = started.chromium.launch(executable_path=shutil.which("chromium"), args=ARGUMENTS)
+        camera = Camera(chromium, home_of(server), folder)
+        camera.show("set-up", lambda console: console.page.goto(link))
+        first_admin = Console(chromium.new_page(), camera.home)
+        first_admin.page.goto(link)
+        first_admin.set_up()
+        for name, path in EMPTY.items():
+            camera.show(name, partial(Console.open, path=path), state=first_admin.page.context.storage_state())
+        chromium.close()
 
 
 def main() -> None:
     folder = Path(sys.argv[1] if len(sys.argv) > 1 else "screenshots")
     folder.mkdir(exist_ok=True)
-    with demo() as (console, chromium):
-        state = console.page.context.storage_state()
-        for name, path in places(console).items():
-            for theme in THEMES:
-                for size, (width, height) in SIZES.items():
-                    view = {"width": width, "height": height}
-                    kept = None if name == "sign-in" else state
-                    with chromium.new_context(viewport=view, color_scheme=theme, storage_state=kept) as context:  # type: ignore[arg-type]
-                        take(context.new_page(), console, path, folder / f"{name}-{theme}-{size}.png")
+    show_demo(folder)
+    show_empty(folder)
 
 
 if __name__ == "__main__":

@@ -8,10 +8,11 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, expect
 
+from tests.browser.calls import Calls
 from tests.browser.conftest import home_of, watched
 from tests.browser.console import Console
 from tests.browser.receiver import receiver
-from tests.scenarios.processes import Billhook, Server, billhook_in, until
+from tests.scenarios.processes import Server, billhook_in, until
 
 HOSTILE = '<script>window.hurt=1</script><img src=x onerror="window.hurt=1">\u202eRTL\u2066 🪝{{7*7}}'
 LONG = "unbroken" * 1250
@@ -43,29 +44,26 @@ CLOSED = (
 
 
 @pytest.fixture(scope="module")
-def ids(program: Billhook, server: Server) -> Iterator[dict[str, str]]:
+def ids(calls: Calls, server: Server) -> Iterator[dict[str, str]]:
     """An installation in which every text that people can type is hostile, and something of everything is there."""
     with receiver() as told:
-        group = program.json("group", "create", HOSTILE)["id"]
-        empty = program.json("group", "create", "Empty")["id"]
-        add = ("provider", "add", group, "--type", "Webhook", "--method", "POST")
-        well = program.json(*add, "--name", HOSTILE, "--url", told.url, "--header", "X-Team: <b>finance</b>")
-        program.json(*add, "--name", "Refuses", "--url", "http://127.0.0.1:9/hook")
-        described = ("--description", HOSTILE + LONG[:800])
-        key = program.json("client", "create", "--name", HOSTILE, "--scope", "groups:read", *described)
+        group, empty = calls.add_group(HOSTILE), calls.add_group("Empty")
+        well = calls.add_provider(group, HOSTILE, told.url, X_Team="<b>finance</b>")
+        calls.add_provider(group, "Refuses", "http://127.0.0.1:9/hook")
+        key = calls.post("/clients", name=HOSTILE, scope="groups:read", description=HOSTILE + LONG[:800])
         server.post_auth(key)
         server.post_auth(key | {"client_secret": "wrong"})
-        sent = program.json("send", group, "--title", HOSTILE, "--content", HOSTILE + LONG)
+        sent = calls.send(group, HOSTILE, HOSTILE + LONG)
         first, second = (each["id"] for each in sent["deliveries"])
         until(lambda: len(told.delivered) == 1, what="the delivery")
         until(
-            lambda: all(program.json("deliveries", each)["attempts"] for each in (first, second)), what="the attempts"
+            lambda: all(calls.get(f"/deliveries/{each}")["attempts"] for each in (first, second)), what="the attempts"
         )
-        states = {program.json("deliveries", each)["state"]: each for each in (first, second)}
+        states = {calls.get(f"/deliveries/{each}")["state"]: each for each in (first, second)}
         yield {
             "group": group,
             "empty": empty,
-            "provider": well["id"],
+            "provider": well,
             "key": key["client_id"],
             "delivered": states["delivered"],
             "failed": states["pending"],

@@ -3,8 +3,8 @@
 import pytest
 from playwright.sync_api import expect
 
+from tests.browser.calls import Calls
 from tests.browser.console import Console
-from tests.scenarios.processes import Billhook, Server
 
 TURNED = "Key \u202eevil\u2067"  # never ended; turned around, the "e" comes last
 CHAT = "Chat \u202eroom\u2067"
@@ -24,12 +24,15 @@ PLACES = """(element, words) => words.map((word) => {
 
 
 @pytest.fixture(scope="module")
-def ids(program: Billhook, server: Server) -> dict[str, str]:
-    group = program.json("group", "create", TURNED)["id"]
-    add = ("provider", "add", group, "--type", "Webhook", "--method", "POST", "--url", "http://127.0.0.1:9/hook")
-    provider = program.json(*add, "--name", CHAT)["id"]
-    key = program.json("client", "create", "--name", TURNED, "--scope", "groups:read")["client_id"]
-    return {"group": group, "provider": provider, "key": key}
+def ids(calls: Calls) -> dict[str, str]:
+    group = calls.add_group(TURNED)
+    provider = calls.add_provider(group, CHAT, "http://127.0.0.1:9/hook")
+    key = calls.post("/clients", name=TURNED, scope="groups:read")["client_id"]
+    used = calls.add_group(f"{TURNED} too")
+    calls.add_provider(used, CHAT, "http://127.0.0.1:9/hook")
+    sent = calls.send(used, CHAT)
+    delivery = sent["deliveries"][0]["id"]
+    return {"group": group, "provider": provider, "key": key, "notification": sent["id"], "delivery": delivery}
 
 
 GROUP = "/settings/notifications/groups/{group}"
@@ -44,6 +47,13 @@ GROUP = "/settings/notifications/groups/{group}"
         (GROUP + "/providers/{provider}/edit", "h1", ["Edit", "Chat", "room"]),
         (GROUP + "/send", "h3", ["What", "Chat", "room", "gets"]),
         (GROUP + "/send", "ul.plain li", ["Chat", "room", "never used"]),
+        ("/deliveries?notification_id={notification}", ".filters .choice span", ["Only", "Chat", "room"]),
+        (
+            "/deliveries/{delivery}",
+            "#delivery .facts dd:nth-of-type(2)",
+            ["Chat", "room", " in ", "Key", "evil", "all its"],
+        ),
+        ("/deliveries/{delivery}", ".crumbs", ["Deliveries", "Chat", "room", "Live"]),
     ],
 )
 def test_our_words_around_a_name_keep_their_order(

@@ -2,13 +2,14 @@
 
 import re
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from playwright.sync_api import Browser, Page, Response, expect
 
+from tests.browser.calls import Calls
 from tests.browser.conftest import home_of, watched
 from tests.browser.console import Console
 from tests.browser.receiver import receiver
@@ -19,19 +20,19 @@ OUTSIDE = """all => all.filter(text => {
     const [box, card] = [text, text.closest(".card")].map(each => each.getBoundingClientRect());
     return box.width && (box.left < card.left || box.right > card.right);
 }).map(text => text.textContent)"""  # what sticks out of its card
+TOKYO = timezone(timedelta(hours=9))
 LEAST_PX = 11  # smaller letters cannot be read
 
 
 @pytest.fixture(scope="module")
-def ids(program: Billhook, server: Server) -> Iterator[dict[str, str]]:
+def ids(calls: Calls) -> Iterator[dict[str, str]]:
     """A group with one provider and enough deliveries to scroll, and a key."""
     with receiver() as told:
-        group = program.json("group", "create", "Live")["id"]
-        add = ("provider", "add", group, "--type", "Webhook", "--method", "POST")
-        provider = program.json(*add, "--name", "Watched", "--url", told.url)["id"]
-        key = program.json("client", "create", "--name", "robot", "--scope", "groups:read")
+        group = calls.add_group("Live")
+        provider = calls.add_provider(group, "Watched", told.url)
+        key = calls.post("/clients", name="robot", scope="groups:read")
         for number in range(8):
-            send(program, group, f"Before {number}")
+            calls.send(group, f"Before {number}")
         yield {"group": group, "provider": provider, "key": key["client_id"]}
 
 
@@ -148,6 +149,20 @@ def test_what_shows_on_hover_over_a_chart_is_in_the_readers_own_time(reader: Con
     title = reader.page.locator("svg.chart title").last
     at = datetime.fromisoformat(title.get_attribute("data-at") or "").astimezone(UTC)
     assert (title.text_content() or "").startswith(f"{(at.hour + 9) % 24:02}:00: ")
+
+
+def test_days_below_a_chart_begin_where_they_do_for_the_reader(reader: Console, ids: dict[str, str]) -> None:
+    reader.open(f"/deliveries?provider_id={ids['provider']}&span=7d")
+    labels = "svg.chart text[data-step=day]"
+    expect(reader.page.locator(labels).nth(3)).to_have_attribute("data-at", re.compile("T15:00:00"))  # Tokyo's midnight
+    found = reader.page.locator(labels).evaluate_all(
+        "all => all.map(text => [text.dataset.at, Number(text.getAttribute('x')), text.textContent])"
+    )
+    said = [(datetime.fromisoformat(at).astimezone(TOKYO), x, text) for at, x, text in found]
+    assert [text for _, _, text in said if text] == [f"{at:%a} {at.day}" for at, _, text in said if text]
+    hours = [(at - said[0][0]).total_seconds() / 3600 for at, _, _ in said]
+    columns = [(x - said[0][1]) / (354 / 28) for _, x, _ in said]  # each of them six hours
+    assert [round(hour / 6) for hour in hours] == [round(column) for column in columns]
 
 
 def test_a_mistake_on_the_page_of_a_key_leaves_its_live_part_alive(console: Console, ids: dict[str, str]) -> None:

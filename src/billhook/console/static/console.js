@@ -338,6 +338,17 @@ document.addEventListener("submit", async (event) => {
   button.textContent = said;
 });
 
+// Pressed twice, it is sent once; after a while, or when one comes back to the page, it can be sent again.
+document.addEventListener("submit", (event) => {
+  const form = event.target;
+  if (event.defaultPrevented || form.method !== "post") return;
+  if (form.isUnderWay) event.preventDefault();
+  form.isUnderWay = true;
+  setTimeout(() => { form.isUnderWay = false; }, 5000);
+});
+
+addEventListener("pageshow", () => each("form", (form) => { form.isUnderWay = false; }));
+
 // --- begin ---------------------------------------------------------------------------------------------------------
 
 each("[data-live]", (place) => { place.lastSeen = place.outerHTML; }); // as it was sent: before anything is localised
