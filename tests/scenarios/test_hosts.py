@@ -17,11 +17,14 @@ from tests.scenarios.ledger import Ledger
 from tests.scenarios.processes import PATIENCE, Running, Server, bearer, billhook_in, problem, until
 from tests.scenarios.recorder import Holds, Recorder, nobody
 
-MISSING = why_there_are_none()
-pytestmark = pytest.mark.skipif(MISSING is not None, reason=MISSING or "")
-
 PORT = "8080"  # the same on every host
 DATABASE = "billhook"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def hosts_can_be_made() -> None:
+    if reason := why_there_are_none():
+        pytest.skip(reason)
 
 
 @dataclass(frozen=True)
