@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +12,12 @@ import pytest
 from pydantic import SecretStr
 from sqlalchemy import select
 
-from billhook.accounts import keyring
+from billhook.accounts import keyring, sessions
 from billhook.accounts.audit import Actor, read_trail
 from billhook.accounts.installation import open_installation
-from billhook.accounts.keyring import kept_secrets, read_standing
+from billhook.accounts.keyring import kept_secrets, outdated, read_standing
+from billhook.accounts.organizations import find_organization
+from billhook.accounts.users import Role, create_user
 from billhook.app import App, running_app
 from billhook.auth.keystore import reseal_keys, signing_keys
 from billhook.cli import rotation
@@ -27,6 +30,7 @@ from billhook.storage.database import Database, Transaction, open_database
 from billhook.storage.master_key import next_file, previous_file
 from billhook.storage.types import metadata
 from billhook.storage.vault import Vault, WrongKey
+from billhook.storage.watch import watching
 from tests.cli.conftest import Billhook
 from tests.support import BASE_URL, Registered, bearer, register, token_for
 
@@ -297,6 +301,48 @@ async def test_what_a_straggler_wrote_under_the_old_key_is_found_by_running_it_a
     assert (await rotate_master(both, actor=ACTOR)).was_done
     values = await sealed_values(both)
     assert opens(NEW, values) == [True] * len(values)
+
+
+async def test_who_is_signed_in_stays_signed_in(old: Settings, both: Settings, new: Settings) -> None:
+    now = datetime.now(UTC)
+    async with open_installation(old) as installation, installation.db.transaction() as tx:
+        owner = await find_organization(tx, None)
+        given: dict[str, Any] = {"email": "ada@example.com", "password_hash": "-", "role": Role.ADMIN}
+        user = await create_user(tx, owner.id, **given, actor=ACTOR, now=now)
+        token = await sessions.begin(tx, user, address="192.0.2.1", agent="", now=now)
+    await rotate_master(both, actor=ACTOR)
+    async with open_installation(new) as installation, installation.db.reading() as tx:
+        found = await sessions.find(tx, token, now=now)
+    assert found is not None
+    assert found[1].id == user.id
+
+
+@pytest.mark.parametrize("other", ["", NEW])
+async def test_a_process_that_still_writes_under_the_old_key_is_stopped(
+    old: Settings, both: Settings, location: str, tmp_path: Path, other: str
+) -> None:
+    await populate(old)
+    stopped = asyncio.Event()
+    async with open_installation(with_keys(location, tmp_path, OLD, other)) as running:
+        reason = outdated(running.vault)
+        async with running.db.reading() as tx:
+            assert await reason(tx) is None
+        async with watching(running.db, stopped.set, also=reason, every_seconds=0.01) as watch:
+            await rotate_master(both, actor=ACTOR)
+            await stopped.wait()
+    with pytest.raises(Refusal, match="was rotated, and this process works with the old one"):
+        watch.refuse_if_outgrown()
+
+
+async def test_a_process_that_writes_under_the_new_key_goes_on(old: Settings, both: Settings) -> None:
+    await populate(old)
+    async with open_installation(both) as running:
+        reason = outdated(running.vault)
+        async with running.db.reading() as tx:
+            assert await reason(tx) is None
+        await rotate_master(both, actor=ACTOR)
+        async with running.db.reading() as tx:
+            assert await reason(tx) is None
 
 
 async def test_it_is_in_the_audit_trail(old: Settings, both: Settings) -> None:

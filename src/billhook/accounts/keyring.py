@@ -17,6 +17,7 @@ from billhook.storage import feed
 from billhook.storage.database import Transaction
 from billhook.storage.types import Moment, metadata
 from billhook.storage.vault import Vault
+from billhook.storage.watch import Reason
 
 KEPT = ("client secrets",)  # the pepper: secrets are stored as digests made with it, and nowhere else
 SUBJECT = "master-key"
@@ -50,6 +51,21 @@ async def read_standing(tx: Transaction) -> Standing | None:
     """None: nobody has worked on this database yet."""
     row = (await tx.execute(select(installation).where(installation.c.id == 1))).one_or_none()
     return Standing(row.master_key_fingerprint, row.next_fingerprint) if row else None
+
+
+def outdated(vault: Vault) -> Reason:
+    """Whether the master key was rotated since this process began, and it would write under the wrong one."""
+    began: Standing | None = None
+
+    async def look(tx: Transaction) -> str | None:
+        nonlocal began
+        standing = await read_standing(tx)
+        began = began or standing
+        if standing is None or standing == began or vault.fingerprint == (standing.next or standing.fingerprint):
+            return None
+        return "the master key was rotated, and this process works with the old one: start it with the new one"
+
+    return look
 
 
 async def open_vault(tx: Transaction, keys: Sequence[str], standing: Standing) -> Vault:

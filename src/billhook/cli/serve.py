@@ -16,6 +16,7 @@ import uvloop
 from billhook import __version__, log
 from billhook.accounts.installation import Installation, open_installation
 from billhook.accounts.invitations import set_up_token
+from billhook.accounts.keyring import outdated
 from billhook.accounts.users import are_there_users
 from billhook.app import running_app, worker_app
 from billhook.cli.output import Json, show
@@ -101,7 +102,7 @@ async def _run(settings: Settings, listener: socket.socket, *, may_migrate: bool
         await offer_set_up(installation)
         logger.info("serving", url=settings.base_url, version=__version__, database=_engine(installation.db.is_sqlite))
         server = Server(app.asgi, when_told_to_stop=app.stop_claiming)
-        async with watching(installation.db, server.stop) as watch:
+        async with watching(installation.db, server.stop, also=outdated(installation.vault)) as watch:
             await server.serve(sockets=[listener])
         logger.info("stopping")
     logger.info("stopped")
@@ -124,7 +125,7 @@ async def _work(settings: Settings, listener: socket.socket | None) -> None:
         calm_the_collector()
         logger.info("delivering", version=__version__, database=_engine(installation.db.is_sqlite))
         serving, stop = _until_told() if listener is None else _until_closed(Server(app), listener)
-        async with watching(installation.db, stop) as watch:
+        async with watching(installation.db, stop, also=outdated(installation.vault)) as watch:
             await serving
         logger.info("stopping")
     logger.info("stopped")
