@@ -76,3 +76,11 @@ def test_a_question_reads_as_it_was_written(console: Console, ids: dict[str, str
     expect(console.page.locator("[data-confirm*='all tokens']")).to_have_attribute(
         "data-confirm", "End all tokens of Key evil?"
     )
+
+
+def test_a_name_in_a_link_is_underlined_like_any_link(console: Console, ids: dict[str, str]) -> None:
+    console.open(f"/deliveries/{ids['delivery']}")
+    assert (
+        console.page.locator("#to-provider bdi").evaluate("name => getComputedStyle(name).textDecorationLine")
+        == "underline"
+    )

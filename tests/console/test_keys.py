@@ -394,7 +394,9 @@ async def test_another_organizations_key_is_not_there(browser: httpx.AsyncClient
 
 @pytest.mark.parametrize("key", ["nothing", "cli_00000000000000000000000000", "%00", "%F0%9F%94%91"])
 async def test_a_key_that_is_none_is_not_found(browser: httpx.AsyncClient, key: str) -> None:
-    assert (await browser.get(f"{KEYS}/{key}")).status_code == 404
+    answer = await browser.get(f"{KEYS}/{key}")
+    assert answer.status_code == 404
+    assert "<title>There is no such API key · Billhook</title>" in answer.text
 
 
 async def test_a_form_without_its_token_is_refused(browser: httpx.AsyncClient, installation: Installation) -> None:
