@@ -5,7 +5,7 @@ import os
 import subprocess
 import tempfile
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -62,8 +62,9 @@ def memory_bytes(process: psutil.Process) -> int:
     """What the tree uses, pages that are shared counted once; forked children share most of theirs."""
     total = 0
     for each in [process, *process.children(recursive=True)]:
-        memory = each.memory_full_info()
-        total += int(getattr(memory, "pss", memory.rss))
+        with suppress(psutil.NoSuchProcess):  # PostgreSQL's helpers come and go
+            memory = each.memory_full_info()
+            total += int(getattr(memory, "pss", memory.rss))
     return total
 
 
