@@ -56,10 +56,8 @@ async def create(
     """`id`: chosen beforehand, so that asking twice makes one client."""
     author.must_hold(spec.scopes)
     version = await feed.advance(tx)
-    if id is not None and await store.find_client(tx, id, None):
-        raise ClientConflict("the client was created already")
     client = Client(
-        id=id or new_id("cli"),
+        id=await _free_id(tx, id, organization_id),
         organization_id=organization_id,
         name=model.valid_name(spec.name),
         description=model.valid_description(spec.description),
@@ -164,6 +162,14 @@ async def revoke_tokens(tx: Transaction, client_id: str, *, author: Author, now:
     await store.change_client(tx, client_id, values, version=version)
     await _note(tx, author, client, "client.tokens-revoked", now=now)
     return await _get(tx, client_id, author)
+
+
+async def _free_id(tx: Transaction, wanted: str | None, organization_id: str) -> str:
+    """Another one where another organization has it: to this one it does not exist, not even as a conflict."""
+    taken = await store.find_client(tx, wanted, None) if wanted else None
+    if taken is not None and taken.organization_id == organization_id:
+        raise ClientConflict("the client was created already")
+    return wanted if wanted and taken is None else new_id("cli")
 
 
 async def _get(tx: Transaction, client_id: str, author: Author) -> Client:
