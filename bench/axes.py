@@ -81,6 +81,7 @@ def clients(on: Engine, sizes: Sequence[int], effort: Effort, keep: Keep) -> Non
         turns: dict[int, Turn] = {}
         for size in sizes:
             target = stack.enter_context(_issuing(on, size))
+            tell(on, f"{size:,} clients: registered")
             auth.measure(target, seconds=auth.WARM_UP_SECONDS)
             turns[size] = partial(_tokens, target, effort)
         take_turns("clients", on, turns, effort.rounds, keep)
