@@ -10,6 +10,7 @@ from tests.browser.calls import Calls
 from tests.browser.conftest import home_of
 from tests.browser.console import EMAIL, PASSWORD, Console
 from tests.browser.receiver import receiver
+from tests.browser.test_every_page import must_be_good
 from tests.scenarios.processes import Server
 
 GROUP = "/settings/notifications/groups/{}"
@@ -64,6 +65,7 @@ def test_a_form_sent_after_signing_out_elsewhere_is_there_after_signing_in(own: 
     expect(page.get_by_role("heading", level=1)).to_have_text("Not sent yet")
     expect(page.locator("dl")).to_contain_text("Typed <b>long</b> ago")
     expect(page.locator("dl")).not_to_contain_text("s3cret value")
+    must_be_good(page, "what was typed before")
     own.press("Send it now")
     own.says("Saved. The provider is available inside its group.")
     own.says("X-Key: ••••")
