@@ -24,6 +24,7 @@ SLOWEST = 20  # deliveries a second; a sender that is slower has stopped
 QUIET_SECONDS = 5.0  # without an arrival, and nothing waiting: it is over
 SETTLE_SECONDS = 240.0  # three leases of ours
 LOOK_SECONDS = 1.0
+EACH_KILL = 100  # deliveries of the batch: each may put a dozen out of reach, and the next must still be reached
 SPEED = ("sender", "deliveries/s", "ours / its", "CPU each", "of that its store", "its / ours", "memory", "processes")
 FATE = ("sender", "sent", "killed", "lost", "held back an hour", "came twice", "all settled after")
 
@@ -213,7 +214,10 @@ def _options(arguments: Sequence[str] | None) -> Options:
     name, count, rounds, kills = ("sqlite", 1500, 1, 1) if given.quick else ("both", 5000, 3, 3)
     chosen = given.engine or name
     engines = NAMES if chosen == "both" else (chosen,)
-    return Options(engines, given.count or count, given.rounds or rounds, given.kills or kills)
+    options = Options(engines, given.count or count, given.rounds or rounds, given.kills or kills)
+    if options.count < EACH_KILL * options.kills:
+        parser.error(f"a batch must have at least {EACH_KILL} for each kill")
+    return options
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
