@@ -94,17 +94,17 @@ def _serve(host: str | None, port: int | None, *, may_migrate: bool, with_worker
 
 async def _run(settings: Settings, listener: socket.socket, *, may_migrate: bool, with_worker: bool) -> None:
     logger = structlog.get_logger(__name__)
-    async with (
-        open_installation(settings, may_migrate=may_migrate) as installation,
-        running_app(installation, with_worker=with_worker) as app,
-    ):
-        calm_the_collector()
+    async with open_installation(settings, may_migrate=may_migrate) as installation:
         await offer_set_up(installation)
-        logger.info("serving", url=settings.base_url, version=__version__, database=_engine(installation.db.is_sqlite))
-        server = Server(app.asgi, when_told_to_stop=app.stop_claiming)
-        async with watching(installation.db, server.stop, also=outdated(installation.vault)) as watch:
-            await server.serve(sockets=[listener])
-        logger.info("stopping")
+        async with running_app(installation, with_worker=with_worker) as app:
+            calm_the_collector()
+            engine = _engine(installation.db.is_sqlite)
+            logger.info("serving", url=settings.base_url, version=__version__, database=engine)
+            server = Server(app.asgi, when_told_to_stop=app.stop_claiming)
+            async with watching(installation.db, server.stop, also=outdated(installation.vault)) as watch:
+                # Nothing is waited for before this: what the worker begins must not be cut off by a SIGTERM unheard.
+                await server.serve(sockets=[listener])
+            logger.info("stopping")
     logger.info("stopped")
     watch.refuse_if_outgrown()
 
