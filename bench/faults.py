@@ -12,6 +12,7 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from threading import Lock, Thread
 from time import monotonic
+from typing import Any
 
 import asyncpg
 import psutil  # type: ignore[import-untyped]
@@ -38,6 +39,7 @@ LONG_RUN_SECONDS = 240.0  # from here on somebody stands still for longer than a
 # there is only one, senders must have had their turn.
 REST_SECONDS = {POSTGRES: 5.0, DISK: 10.0, RECEIVER: 60.0, API: 10.0, WORKER: 10.0, SERVER: 20.0}
 POSTGRES_SECONDS = 60.0
+ASKING_SECONDS = 30.0
 
 END_OTHERS = """
 SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()
@@ -193,18 +195,7 @@ class Hands:
         """What it may have in the air: all that is leased, to whomever, if it is one that delivers."""
         if slot.role not in DELIVERING:
             return frozenset()
-        if self.site.engine.postgres is None:
-            with closing(sqlite3.connect(self.site.sqlite_file, timeout=10)) as db:
-                return frozenset(row[0] for row in db.execute(LEASED))
-
-        async def ask() -> frozenset[str]:
-            connection = await asyncpg.connect(self.site.location, timeout=10, command_timeout=10)
-            try:
-                return frozenset(row[0] for row in await connection.fetch(LEASED))
-            finally:
-                await connection.close()
-
-        return asyncio.run(ask())
+        return frozenset(row[0] for row in rows_of(self.site, LEASED))
 
     def _disturb_postgres(self, what: str) -> float:
         with self._database:
@@ -231,3 +222,18 @@ class Hands:
             time.sleep(seconds)
             self.disk.free()
             return monotonic()
+
+
+def rows_of(site: Site, query: str) -> list[tuple[Any, ...]]:
+    if site.engine.postgres is None:
+        with closing(sqlite3.connect(site.sqlite_file, timeout=ASKING_SECONDS)) as db:
+            return db.execute(query).fetchall()
+
+    async def ask() -> list[tuple[Any, ...]]:
+        connection = await asyncpg.connect(site.location, timeout=ASKING_SECONDS, command_timeout=ASKING_SECONDS)
+        try:
+            return [tuple(row) for row in await connection.fetch(query)]
+        finally:
+            await connection.close()
+
+    return asyncio.run(ask())

@@ -20,7 +20,7 @@ DELIVERING = (WORKER, SERVER)
 COMMANDS = {API: "api", WORKER: "worker", SERVER: "serve"}
 STOP_SECONDS = 40.0  # twice what a worker takes that waits for a receiver that hangs
 AWAY_SECONDS = 0.5  # between an end and the next start, as a supervisor has it
-AT_WORK_SECONDS = 3.0
+AT_WORK_SECONDS, LONGEST_AT_WORK_SECONDS = 3.0, 20.0
 FIRST_WORDS = 1 << 16  # bytes of a log in which it has said so
 READY = (b'"event":"serving"', b'"event":"delivering"')
 
@@ -63,10 +63,11 @@ class Slot:
 
     @property
     def is_at_work(self) -> bool:
-        """Ready for as long as its start took: on a slow machine there would be nothing but starts otherwise."""
+        """Ready for a while; on a slow machine a longer one, since there would be nothing but starts otherwise."""
         if self.ready_at is None or self.has_ended:
             return False
-        return time.monotonic() - self.ready_at >= max(AT_WORK_SECONDS, self.ready_at - self.started_at)
+        start_took = min(self.ready_at - self.started_at, LONGEST_AT_WORK_SECONDS)
+        return time.monotonic() - self.ready_at >= max(AT_WORK_SECONDS, start_took)
 
     def look(self) -> None:
         if self.ready_at is None and self.is_ready:

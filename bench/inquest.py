@@ -1,17 +1,12 @@
 """The end of a soak: wait until nothing is under way any more, then count and judge."""
 
-import asyncio
-import sqlite3
 from collections.abc import Callable
-from contextlib import closing
 from dataclasses import dataclass
 from time import monotonic, sleep, time
 
-import asyncpg
-
 from bench import verdicts
 from bench.engines import Site
-from bench.faults import FREEZE, KILL, STOP, Hands
+from bench.faults import FREEZE, KILL, STOP, Hands, rows_of
 from bench.moody import Arrival
 from bench.report import Figure, Goal, Report, at_most
 from bench.steady import Told
@@ -26,6 +21,8 @@ PENDING = """
 SELECT count(*), count(CASE WHEN p.openings = 0 AND (d.attempts = 0 OR d.due_ms <= {now}) THEN 1 END)
 FROM deliveries d JOIN providers p ON p.id = d.provider_id WHERE d.state = 'pending'
 """
+
+LATE = "SELECT delivery_id FROM attempts WHERE error = 'timeout'"
 
 
 @dataclass(frozen=True)
@@ -47,6 +44,7 @@ class Findings:
     tracebacks: int
     revived: int
     left_out: list[str]
+    late: frozenset[str]  # deliveries of which the attempt log says that a receiver did not answer in time
 
 
 def settle(site: Site, *, since: float, beside: Callable[[], None]) -> Settled:
@@ -67,21 +65,12 @@ def settle(site: Site, *, since: float, beside: Callable[[], None]) -> Settled:
 
 def _pending(site: Site) -> tuple[int, int]:
     """How many are pending, and how many of them wait for nobody but us."""
-    query = PENDING.format(now=int(time() * 1000))
-    if site.engine.postgres is None:
-        with closing(sqlite3.connect(site.sqlite_file, timeout=30)) as db:
-            row = db.execute(query).fetchone()
-            return row[0], row[1]
+    ((pending, ours),) = rows_of(site, PENDING.format(now=int(time() * 1000)))
+    return pending, ours
 
-    async def ask() -> tuple[int, int]:
-        connection = await asyncpg.connect(site.location, timeout=30, command_timeout=30)
-        try:
-            row = await connection.fetchrow(query)
-            return row[0], row[1]
-        finally:
-            await connection.close()
 
-    return asyncio.run(ask())
+def late_answers(site: Site) -> frozenset[str]:
+    return frozenset(row[0] for row in rows_of(site, LATE))
 
 
 def account(found: Findings) -> Report:
@@ -91,10 +80,12 @@ def account(found: Findings) -> Report:
 def _figures(found: Findings) -> list[Figure]:
     name, hands, told = found.name, found.hands, found.told
     flights = {what: verdicts.in_flight(found.arrivals, hands.harms, what) for what in (KILL, FREEZE)}
+    again = verdicts.duplicates(found.arrivals, hands.harms, found.late)
     counts = [
         ("accepted", len(told.accepted), ""),
         ("requests to receivers", len(found.arrivals), ""),
         ("requests whose sender was gone before it was looked up", sum(not each.pid for each in found.arrivals), ""),
+        ("duplicates after an answer that came too late", again[verdicts.UNHEARD], ""),
         ("in flight at a SIGKILL", flights[KILL], ""),
         ("in flight at a SIGSTOP", flights[FREEZE], ""),
         *((f"answer to a sender: {answer}", count, "") for answer, count in sorted(told.answers.items())),
@@ -112,7 +103,7 @@ def _figures(found: Findings) -> list[Figure]:
 
 def _goals(found: Findings) -> list[Goal]:
     arrivals, harms, told = found.arrivals, found.hands.harms, found.told
-    again = verdicts.duplicates(arrivals, harms)
+    again = verdicts.duplicates(arrivals, harms, found.late)
     kills, freezes = (verdicts.in_flight(arrivals, harms, what) for what in (KILL, FREEZE))
     odd = sum(count for answer, count in told.answers.items() if answer not in EXPECTED)
     skew = max((abs(each.skew) for each in arrivals), default=0)

@@ -18,7 +18,7 @@ from bench import faults, report
 from bench.backlog import make_client, make_doors
 from bench.engines import NAMES, Engine, Site, engine
 from bench.fleet import API, SERVER, WORKER, Disk, Fleet, Slot, make_slots, small_disk, wrong_clock
-from bench.inquest import Findings, Settled, account, settle
+from bench.inquest import Findings, Settled, account, late_answers, settle
 from bench.moody import Moody, moody
 from bench.report import Report
 from bench.servers import Failed, billhook_environment
@@ -150,6 +150,7 @@ def _findings(on: Engine, scene: Scene, hands: faults.Hands, settled: Settled) -
         tracebacks=scene.fleet.tracebacks(),
         revived=scene.fleet.revived,
         left_out=left_out,
+        late=late_answers(scene.site),
     )
 
 

@@ -3,17 +3,19 @@
 A delivery came twice when a receiver took it twice. Whose fault that was is told by who had it before. If the process
 that the first one came from was killed, or stood still, while the database had the delivery leased (so nobody had
 written down that it was taken), it was in flight. If that process had only been told to stop, it is SIGTERM's fault,
-which must not be; and if nothing had happened to it at all, nothing explains it, which must not be either.
+which must not be. If nothing had happened to it, the attempt log may say that it heard no answer in time; else nothing
+explains it, which must not be either.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass
 from itertools import pairwise
 
 from bench.moody import Arrival
 
 SLACK_SECONDS = 1.0  # what a killed process had sent may still be in the receiver's socket
+UNHEARD = "an answer that came too late"
 UNEXPLAINED = "nothing"
 
 
@@ -44,13 +46,17 @@ def strangers(accepted: Iterable[str], arrivals: Sequence[Arrival]) -> set[str]:
     return {each.webhook_id for each in arrivals} - set(accepted)
 
 
-def duplicates(arrivals: Sequence[Arrival], harms: Sequence[Harm]) -> Counter[str]:
-    """How many came again, by what explains it; who is killed or stands still is asked before who is told to stop."""
+def duplicates(arrivals: Sequence[Arrival], harms: Sequence[Harm], late: Set[str] = frozenset()) -> Counter[str]:
+    """How many came again, by what explains it; who is killed or stands still is asked before who is told to stop.
+
+    `late` are the deliveries of which the attempt log says that a receiver did not answer in time.
+    """
     order = sorted(harms, key=lambda harm: harm.what == "SIGTERM")
     found: Counter[str] = Counter()
     for taken in _by_id(each for each in arrivals if each.taken).values():
         for first, second in pairwise(taken):
-            found[next((harm.what for harm in order if harm.explains(first, second)), UNEXPLAINED)] += 1
+            else_blamed = UNHEARD if first.webhook_id in late else UNEXPLAINED
+            found[next((harm.what for harm in order if harm.explains(first, second)), else_blamed)] += 1
     return found
 
 

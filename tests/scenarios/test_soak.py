@@ -4,7 +4,7 @@ import pytest
 from bench.faults import DISK, FULL, KILL, LONG_FREEZE, POSTGRES, RECEIVER, plan
 from bench.fleet import API, SERVER, WORKER
 from bench.moody import Arrival
-from bench.verdicts import UNEXPLAINED, Harm, duplicates, in_flight, lost, strangers
+from bench.verdicts import UNEXPLAINED, UNHEARD, Harm, duplicates, in_flight, lost, strangers
 
 MANY = {API: 2, WORKER: 3, POSTGRES: 1, RECEIVER: 4}
 ONE = {SERVER: 1, RECEIVER: 4, DISK: 1}
@@ -56,6 +56,11 @@ def test_what_was_accepted_and_never_taken_is_lost() -> None:
 def test_what_came_twice_is_blamed_on_what_happened_to_who_had_it_first(harms: list[Harm], blamed: str) -> None:
     arrivals = [came("x", 1), came("x", 5, B), came("once", 1), came("retried", 1, taken=False), came("retried", 5)]
     assert duplicates(arrivals, harms) == {blamed: 1}
+
+
+def test_what_came_again_because_its_first_answer_was_not_heard_in_time_is_told_apart() -> None:
+    arrivals = [came("late", 1), came("late", 20), came("x", 1), came("x", 20)]
+    assert duplicates(arrivals, [], {"late"}) == {UNHEARD: 1, UNEXPLAINED: 1}
 
 
 def test_in_flight_is_what_has_reached_a_receiver_from_the_killed_and_was_not_written_down() -> None:
