@@ -156,10 +156,10 @@ def _dress(place: Axes, panel: Panel, picture: Picture, sizes: list[int]) -> Non
         place.set_xscale("symlog", linthresh=min(size for size in sizes if size), linscale=0.5)
         place.xaxis.set_minor_locator(NullLocator())
     place.set_xticks(sizes, [EngFormatter(sep="")(size) for size in sizes])
-    place.set_ylim(0, place.get_ylim()[1] * 1.1)
+    place.set_ylim(0, place.get_ylim()[1] * 1.3)  # room for the legend
     place.yaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
     place.grid(axis="y", color=FAINT, linewidth=0.6)
     place.set_axisbelow(True)
     place.spines[["top", "right"]].set_visible(False)
     if len(panel.lines) > 1:
-        place.legend(frameon=False, fontsize=8, loc="best")
+        place.legend(frameon=False, fontsize=8, loc="upper left")
