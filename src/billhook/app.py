@@ -24,7 +24,7 @@ from billhook.delivery import control_api
 from billhook.delivery.context import Hub, open_hub
 from billhook.delivery.worker import Worker, running_worker
 from billhook.groups import api as groups_api
-from billhook.web import docs, health
+from billhook.web import docs, health, links
 from billhook.web.access import AccessLog
 from billhook.web.metrics import Metrics
 from billhook.web.middleware import Lane, RequestManners, as_handler
@@ -138,6 +138,7 @@ def build_api() -> FastAPI:
 def describe(api: FastAPI, prefix: str) -> dict[str, Any]:
     """One OpenAPI document for all routes: FastAPI's own, moved under the prefix, and those served beside it."""
     document = api.openapi()
+    links.add_links(document["paths"])
     paths = {API_PREFIX + path: item for path, item in document["paths"].items()}
     components = document["components"]
     for operation in (operation for item in paths.values() for operation in item.values()):

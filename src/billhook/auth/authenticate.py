@@ -69,7 +69,8 @@ def requires(scope: str | None = None) -> Callable[..., Caller]:
     """A dependency: the caller, who must hold `scope`."""
 
     async def caller(
-        request: Request, _described: Annotated[HTTPAuthorizationCredentials | None, Security(scheme)]
+        request: Request,
+        _described: Annotated[HTTPAuthorizationCredentials | None, Security(scheme, scopes=[scope] if scope else [])],
     ) -> Caller:
         return authorize(request, scope)
 

@@ -43,6 +43,7 @@ def operations(document: dict[str, Any]) -> list[dict[str, Any]]:
             "path": path,
             "summary": operation.get("summary", ""),
             "description": operation.get("description", ""),
+            "scopes": [scope for scheme in operation.get("security", []) for scope in scheme.get("bearer", [])],
             "parameters": operation.get("parameters", []),
             "body": _body(operation),
             "responses": [_response(status, answer) for status, answer in operation["responses"].items()],
