@@ -9,6 +9,7 @@ from billhook import log
 from billhook.accounts.installation import Installation
 from billhook.auth.keys import Key, states
 from billhook.auth.keystore import announce_next, keep_rotating, load_keys, replace_at_once
+from billhook.cli.doctor.finding import several
 from billhook.cli.output import Json, show, table
 from billhook.cli.rotation import HOW, Rotated, rotate_master
 from billhook.cli.session import now, on_installation, operator
@@ -64,7 +65,8 @@ def rotate_master_key(as_json: Json = False) -> None:
 
 
 def _told(done: Rotated) -> str:
-    counts = f"{done.signing_keys:,} signing keys and the settings of {done.providers:,} providers"
+    keys = several(done.signing_keys, "signing key", "signing keys")
+    counts = f"{keys} and the settings of {several(done.providers, 'provider', 'providers')}"
     if done.was_done:
         again = f"{counts} were encrypted under it once more"
         return f"BILLHOOK_MASTER_KEY was the master key already; {again}.\nTo rotate, {HOW}."
