@@ -31,8 +31,9 @@ def test_a_server_that_is_stopped_and_started_under_load_loses_and_repeats_nothi
     port = free_port()
     with Recorder() as recorder:
         ledger = Ledger.of(program)
+        client, group = ledger.credentials(), ledger.group(recorder.url())
         server = started(program, "serve", port)
-        load = Load(server, ledger.credentials(), ledger.group(recorder.url()))
+        load = Load(server, client, group)
         with load.running():
             goes_on(load, recorder)
             assert server.stop() == 0
@@ -49,8 +50,9 @@ def test_an_api_process_and_a_worker_that_are_stopped_and_started_under_load_los
     port = free_port()
     with Recorder() as recorder:
         ledger = Ledger.of(program)
+        client, group = ledger.credentials(), ledger.group(recorder.url())
         worker, server = program.start("worker"), started(program, "api", port)
-        load = Load(server, ledger.credentials(), ledger.group(recorder.url()))
+        load = Load(server, client, group)
         with load.running():
             goes_on(load, recorder)
             assert worker.stop() == 0
