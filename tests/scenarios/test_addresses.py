@@ -156,9 +156,21 @@ def test_however_an_address_is_spelt_in_a_url_it_is_refused_or_judged_for_what_i
             assert number(host.removesuffix(".")) in (address, (V6, 0xFFFF << 32 | address[1])), spelling
 
 
-@pytest.mark.parametrize(
-    ("host", "scheme"), [*product(["localhost", "127.1", "0", "0x7f.1", "[::]", "①②⑦.⓪.⓪.①"], ["http", "https"])]
-)
+FAVOURITES = [
+    "localhost",
+    "127.1",
+    "0",
+    "0x7f.1",
+    "[::]",
+    "[::1]",
+    "①②⑦.⓪.⓪.①",
+    "127。0。0。1",
+    "017700000001",
+    "2130706433",
+]
+
+
+@pytest.mark.parametrize(("host", "scheme"), [*product(FAVOURITES, ["http", "https"])])
 def test_the_favourite_spellings_of_this_machine_are_never_a_permitted_address(host: str, scheme: str) -> None:
     judge_host("spellings", f"{scheme}://{host}/")
 
