@@ -1,11 +1,13 @@
 """What receivers and networks do to us, each by its word; the status survives where there was one."""
 
 import socket
+import time
+from asyncio import StreamReader, StreamWriter
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from billhook.outbound.client import Budget
+from billhook.outbound.client import STOOD_STILL_SECONDS, Budget
 from billhook.outbound.request import ERRORS, Exchange
 from tests.outbound.certificates import Authority
 from tests.outbound.dns_server import NameServer
@@ -31,6 +33,21 @@ async def exchange_with(answer: bytes | Answer, budget: Budget = Budget()) -> Ex
 async def test_a_receiver_that_does_not_answer_times_out(answer: Answer) -> None:
     exchange = await exchange_with(answer, HASTY)
     assert (exchange.status, exchange.error, exchange.timings.first_byte) == (None, "timeout", None)
+
+
+@pytest.mark.parametrize(("says", "status", "error"), [(OK, 200, None), (b"", None, "timeout")], ids=["came", "none"])
+async def test_an_answer_that_came_while_this_process_stood_still_is_read(
+    says: bytes, status: int | None, error: str | None
+) -> None:
+    """A receiver that has taken it must not get it again because we were stopped."""
+
+    async def answer_and_stop_us(reader: StreamReader, writer: StreamWriter) -> None:
+        writer.write(says)
+        time.sleep(HASTY.total + STOOD_STILL_SECONDS + 0.2)  # noqa: ASYNC251 - the whole loop stands still
+        await hang(reader, writer)
+
+    exchange = await exchange_with(answer_and_stop_us, HASTY)
+    assert (exchange.status, exchange.error) == (status, error)
 
 
 async def test_an_answer_that_does_not_end_times_out_with_its_status() -> None:

@@ -20,6 +20,8 @@ from billhook.outbound.target import parse_target
 from billhook.outbound.trace import TRACE, Trace, milliseconds_since
 from billhook.outbound.wording import spell
 
+STOOD_STILL_SECONDS = 1.0  # a timer that rings so late: the process was stopped, or its machine
+TO_READ_SECONDS = 1.0  # what has come meanwhile
 LONGEST_BODY = 64 * 1024  # bytes that are read; a response that ends within them leaves its connection usable
 
 log = structlog.get_logger(__name__)
@@ -64,8 +66,12 @@ class Sender:
         trace = Trace()
         token = TRACE.set(trace)
         try:
-            async with asyncio.timeout(self._budget.total):
-                await self._converse(outgoing, trace)
+            async with asyncio.timeout(None) as limit:
+                end = _end_after(self._budget.total, limit)
+                try:
+                    await self._converse(outgoing, trace)
+                finally:
+                    end.cancel()
         except FAILURES as failure:
             self._tell_operator(failure, outgoing)
             return trace.exchange(word_for(failure))
@@ -115,6 +121,18 @@ class Sender:
         if self._resolver is not None:
             await self._resolver.close()
         self._connector = self._resolver = None
+
+
+def _end_after(seconds: float, limit: asyncio.Timeout) -> asyncio.TimerHandle:
+    """As a plain timeout would, unless this process stood still: then an answer may have come that nobody has read."""
+    loop = asyncio.get_running_loop()
+    due = loop.time() + seconds
+
+    def end() -> None:
+        now = loop.time()
+        limit.reschedule(now + TO_READ_SECONDS if now - due > STOOD_STILL_SECONDS else now)
+
+    return loop.call_at(due, end)
 
 
 def _default_ssl_context() -> ssl.SSLContext:
