@@ -2,7 +2,8 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+import signal
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 
 import pytest
@@ -36,6 +37,15 @@ class Running:
     @property
     def connections(self) -> list[LaneProtocol]:
         return [each for each in self.server.server_state.connections if isinstance(each, LaneProtocol)]
+
+
+@pytest.fixture(autouse=True)
+def handlers_as_before() -> Iterator[None]:
+    """uvicorn puts back what it found, which in a test is the handler of a loop that has ended meanwhile."""
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
 
 
 @pytest.fixture
