@@ -46,7 +46,7 @@ PARTS: Mapping[str, str] = {
     "prometheus_client": "metrics",
     "billhook.auth": "auth: other",
     "billhook.auth.issuer": "auth: claims and signature",
-    "billhook.auth.tokens": "auth: token check",
+    "billhook.auth.tokens": "auth: tokens, signed or checked",
     "billhook.auth.keys": "auth: claims and signature",
     "joserfc": "auth: claims and signature",
     "cryptography": "auth: claims and signature",
