@@ -2,7 +2,8 @@
 
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from statistics import median
 from time import monotonic, sleep
@@ -22,11 +23,12 @@ HUNG_CHANGE = 1.10  # of the others' p99
 DOORS = 4
 CONNECTIONS = 64
 WARM_UP_SECONDS = 1.0
-WARM_UP_SENDS = 20
+WARM_UP_SENDS, WARM_UP_RATE = 20, 100.0
 IDLE_SENDS, IDLE_RATE = 40, 4.0
 STEADY_RATE = 200.0
-BESIDE_RATE = 100.0
+BESIDE_RATE = 20.0  # of each of two servers on one core, which must not be full, or waiting for it is all that is seen
 SECONDS = 10.0  # with what hangs: shorter than an attempt (15 s), so that all of it hangs from start to end
+BESIDE_COUNT = int(BESIDE_RATE * SECONDS)
 HUNG_ROWS = 10_000
 HUNG_AT_ONCE = 10  # of one provider
 ARRIVAL_SECONDS = 30.0
@@ -38,6 +40,7 @@ class Trips:
 
     from_request: list[float]
     from_answer: list[float]  # below zero where it arrived before the sender had its 202
+    cpu_seconds: float  # of the server, for all of them
 
 
 @dataclass(frozen=True)
@@ -50,6 +53,7 @@ class Running:
     to: Receiver
 
     def trips(self, count: int, rate: float) -> Trips:
+        before = self.server.cpu_seconds()
         sent = self.by.send(Plan(self.server.port, self.requests, count, rate))
         deadline = monotonic() + ARRIVAL_SECONDS
         while missing := {each.delivery_id for each in sent} - (moments := self.to.moments()).keys():
@@ -59,6 +63,7 @@ class Running:
         return Trips(
             sorted((moments[each.delivery_id] - each.sent_at) * 1e3 for each in sent),
             sorted((moments[each.delivery_id] - each.answered_at) * 1e3 for each in sent),
+            self.server.cpu_seconds() - before,
         )
 
 
@@ -74,7 +79,7 @@ def _running(site: Site, by: Sender, to: Receiver) -> Iterator[Running]:
     to.reset()
     with billhook(site.data_dir, settings=site.environment) as server:
         running = Running(server, send_requests(server, credentials, doors), by, to)
-        running.trips(WARM_UP_SENDS, BESIDE_RATE)
+        running.trips(WARM_UP_SENDS, WARM_UP_RATE)
         yield running
 
 
@@ -130,39 +135,49 @@ def travelling(engine: Engine) -> Report:
 
 
 def beside_hung(engine: Engine, *, rounds: int) -> Report:
-    """The others' latency in turn without and with a provider that hangs, each time in a new installation."""
-    without, hung = [], []
-    with sender() as by, receiver(core=GENERATOR_CORE) as to:
+    """The others' latency without and with a provider that hangs: two servers at the same time, in the same weather."""
+    pairs = []
+    with ExitStack() as stack:
+        senders = [stack.enter_context(sender()) for _ in range(2)]
+        to = stack.enter_context(receiver(core=GENERATOR_CORE))
         for _ in range(rounds):
-            without.append(_beside(engine, by, to, hanging=0))
-            hung.append(_beside(engine, by, to, hanging=HUNG_ROWS))
-            p99s = quantile(without[-1].from_request, 0.99), quantile(hung[-1].from_request, 0.99)
+            pairs.append(_beside(engine, senders, to))
+            p99s = [quantile(each.from_request, 0.99) for each in pairs[-1]]
             _tell(engine, f"p99 of the others {p99s[0]:.1f} ms, beside what hangs {p99s[1]:.1f} ms")
-    name = f"{engine.name}: others at {BESIDE_RATE:.0f}/s, request to first byte"
-    plain, beside = _typical(without, 0.99), _typical(hung, 0.99)
-    figures = [
-        Figure(f"{name}, p50", _typical(without, 0.5), "ms"),
-        Figure(f"{name}, p50 beside a hung provider", _typical(hung, 0.5), "ms"),
-        Figure(f"{name}, p99", plain, "ms"),
-        Figure(f"{name}, p99 beside a hung provider", beside, "ms"),
+    plain, beside = ([pair[place] for pair in pairs] for place in range(2))
+    name = f"{engine.name}: others at {BESIDE_RATE:.0f}/s"
+    figures = [*_of_all(name, plain), *_of_all(f"{name} beside a hung provider", beside)]
+    change = median(quantile(with_it.from_request, 0.99) / quantile(bare.from_request, 0.99) for bare, with_it in pairs)
+    return Report(figures, [at_most(f"{engine.name}: others' p99 beside a hung provider", change, HUNG_CHANGE)])
+
+
+def _of_all(name: str, rounds: Sequence[Trips]) -> list[Figure]:
+    shares = {"p50": 0.5, "p90": 0.9, "p99": 0.99}
+    cpu = sum(each.cpu_seconds for each in rounds) / sum(len(each.from_request) for each in rounds)
+    return [
+        *(Figure(f"{name}, to first byte, {p}", _quantile_of_all(rounds, shares[p]), "ms") for p in shares),
+        Figure(f"{name}, CPU of the server for each", cpu * 1e3, "ms"),
     ]
-    return Report(figures, [at_most(f"{engine.name}: others' p99 beside a hung provider", beside / plain, HUNG_CHANGE)])
 
 
-def _typical(rounds: Sequence[Trips], share: float) -> float:
-    return median(quantile(each.from_request, share) for each in rounds)
+def _quantile_of_all(rounds: Sequence[Trips], share: float) -> float:
+    return quantile(sorted(trip for each in rounds for trip in each.from_request), share)
 
 
-def _beside(engine: Engine, by: Sender, to: Receiver, *, hanging: int) -> Trips:
-    with engine.site() as site:
-        if hanging:
-            queue_up(site, make_doors(site, to.url("/hang"), 1), hanging)
-        with _running(site, by, to) as running:
-            expected = HUNG_AT_ONCE if hanging else 0
-            _must_hang(to, expected)
-            trips = running.trips(int(BESIDE_RATE * SECONDS), BESIDE_RATE)
-            _must_hang(to, expected)
-            running.server.process.kill()  # or it would wait for what hangs, as it should
+def _beside(engine: Engine, senders: Sequence[Sender], to: Receiver) -> tuple[Trips, Trips]:
+    """One round in two new installations. Both are sent to in turn, so that what disturbs one disturbs the other."""
+    with ExitStack() as stack:
+        sites = [stack.enter_context(engine.site()) for _ in senders]
+        queue_up(sites[1], make_doors(sites[1], to.url("/hang"), 1), HUNG_ROWS)
+        plain, beside = (stack.enter_context(_running(*each, to)) for each in zip(sites, senders, strict=True))
+        _must_hang(to, HUNG_AT_ONCE)
+        with ThreadPoolExecutor() as pool:
+            first = pool.submit(plain.trips, BESIDE_COUNT, BESIDE_RATE)
+            sleep(0.5 / BESIDE_RATE)
+            second = pool.submit(beside.trips, BESIDE_COUNT, BESIDE_RATE)
+            trips = first.result(), second.result()
+        _must_hang(to, HUNG_AT_ONCE)
+        beside.server.process.kill()  # or it would wait for what hangs, as it should
     return trips
 
 

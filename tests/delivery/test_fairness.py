@@ -7,7 +7,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from billhook.delivery.fairness import PACE_PARTS, Candidate, Limits, allot, pace, paced_ms
+from billhook.delivery.fairness import (
+    ANYBODY,
+    PACE_PARTS,
+    Candidate,
+    Limits,
+    allot,
+    awaited,
+    crowded_out,
+    pace,
+    paced_ms,
+)
 
 START = 1_780_000_000_000
 ORGANIZATIONS = ("a", "b", "c")
@@ -153,6 +163,37 @@ def test_what_is_under_way_elsewhere_counts() -> None:
     assert allot([one], {("o", "p"): 9}, free=500, limits=Limits(10, 50, 500)) == {"p": 1}
     assert allot([one], {("o", "q"): 48}, free=500, limits=Limits(10, 50, 500)) == {"p": 2}
     assert allot([one], {("o", "q"): 50}, free=500, limits=Limits(10, 50, 500)) == {}
+
+
+ONE, TWO = Candidate("p", "o", most=10, starts=10), Candidate("q", "o", most=10, starts=10)
+WAITING = {
+    "more waits than the provider may have under way": ([ONE], {("o", "p"): 7}, {"p": 3}, 500, {"p"}),
+    "nothing more waits": ([ONE], {("o", "p"): 7}, {"p": 1}, 500, set()),
+    "it paces itself": ([Candidate("p", "o", most=10, starts=2)], {}, {"p": 2}, 500, {"p"}),
+    "others of its organization have the places": ([ONE], {("o", "r"): 48}, {"p": 2}, 500, {"p", "o"}),
+    "this process has no more places": ([ONE, TWO], {}, {"p": 2, "q": 2}, 4, {"p", "q", ANYBODY}),
+    "one is crowded out, the other had less": ([ONE, TWO], {("o", "r"): 46}, {"p": 2, "q": 1}, 500, {"p", "o"}),
+}
+
+
+@pytest.mark.parametrize("candidates, leased, begun, free, expected", WAITING.values(), ids=WAITING)
+def test_whose_place_is_awaited(
+    candidates: list[Candidate], leased: Leased, begun: dict[str, int], free: int, expected: set[str]
+) -> None:
+    taken = allot(candidates, leased, free=free, limits=Limits(10, 50, 500))
+    crowded = crowded_out(candidates, leased, taken)
+    assert awaited(candidates, crowded, taken, begun, free=free) == expected
+
+
+@given(situation=situations(), free=st.integers(0, 60), limits=LIMITS)
+def test_who_could_take_more_if_others_went_is_among_the_crowded_out(
+    situation: tuple[list[Candidate], Leased], free: int, limits: Limits
+) -> None:
+    candidates, leased = situation
+    taken = allot(candidates, leased, free=free, limits=limits)
+    roomy = allot(candidates, leased, free=10_000, limits=Limits(12, 10_000, 10_000))
+    crowded = {each.provider_id for each in crowded_out(candidates, leased, taken)}
+    assert crowded == {name for name, count in roomy.items() if count > taken.get(name, 0)}
 
 
 RATES = st.integers(1, 1000)

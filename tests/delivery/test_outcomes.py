@@ -11,6 +11,7 @@ from billhook.accounts.audit import read_trail
 from billhook.accounts.installation import Installation
 from billhook.delivery import health, queue
 from billhook.delivery.counts import attempt_counts
+from billhook.delivery.fairness import Limits
 from billhook.delivery.health import Window
 from billhook.delivery.outcomes import FAILED_REASON, GONE_REASON, Outcome, readable, record
 from billhook.delivery.queue import Leased
@@ -20,18 +21,23 @@ from billhook.groups.model import ProviderState
 from billhook.outbound.request import Asked, Exchange, Timings
 from billhook.storage.ids import new_id
 from tests.delivery.support import (
+    HISTORY,
     Team,
     claim,
     delivery_of,
+    fill,
     make_team,
     now_of,
     provider_of,
     rows_of,
+    rows_read,
     send,
     set_deliveries,
     set_provider,
+    statements_of,
 )
 from tests.groups.setting import NOW
+from tests.support import on_postgres
 
 TIMINGS = Timings(dns=1.23, connect=2.0, tls=None, first_byte=9.88, total=12.35)
 MINUTE, HOUR = timedelta(minutes=1), timedelta(hours=1)
@@ -370,3 +376,20 @@ async def test_the_slot_of_a_rate_limit_is_left_to_the_claim(installation: Insta
     await set_provider(team, team.provider, next_slot_us=12345)
     await tell(installation, [outcome_of(leased, AGAIN)])
     assert (await provider_of(team)).next_slot_us == 12345
+
+
+@on_postgres
+@pytest.mark.parametrize("history", [100, HISTORY])
+@pytest.mark.parametrize("is_known", [True, False], ids=["with statistics", "before statistics"])
+async def test_what_a_claim_and_its_outcome_read_does_not_grow_with_what_there_is(
+    installation: Installation, is_known: bool, history: int
+) -> None:
+    """Also in the minutes until PostgreSQL has noticed how much that is."""
+    team = await make_team(installation)
+    await fill(team, history=history, is_known=is_known)
+    async with statements_of(installation.db) as statements:
+        leased = (await claim(installation, limits=Limits(2, 2, 2))).leased
+        await tell(installation, [outcome_of(each, DELIVERED) for each in leased])
+    found = [(statement, values) for statement, values in statements if not statement.startswith("INSERT")]
+    read = {statement: await rows_read(installation.db, statement, values) for statement, values in found}
+    assert {statement: count for statement, count in read.items() if count > 100} == {}

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import replace
+from itertools import chain
 
 import pytest
 from sqlalchemy import update
@@ -17,7 +18,8 @@ from billhook.web.metrics import Metrics
 from tests.delivery.floor import change, delivery, gauged, provider_at, send, settled, when, working
 from tests.delivery.marks import tuned
 from tests.delivery.receivers import Gate
-from tests.outbound.receivers import RawReceiver
+from tests.delivery.support import statements_of
+from tests.outbound.receivers import RawReceiver, hang
 
 HOUR_MS = 3_600_000
 
@@ -96,3 +98,44 @@ async def test_who_ran_out_of_places_in_the_middle_looks_at_the_first_pages_agai
         later = [await send(hub, provider) for _ in range(3)]
         gate.open()
         await settled(hub.db, first, *later)
+
+
+LIMITED = [
+    {"in_flight_per_provider": 2},
+    {"in_flight_per_organization": 2},
+    {"in_flight_per_process": 2},
+]
+
+
+@pytest.mark.parametrize("tuning", LIMITED, ids=[*chain.from_iterable(LIMITED)])
+async def test_who_waits_for_a_place_is_served_as_soon_as_one_is_free(
+    installation: Installation, tuning: dict[str, int]
+) -> None:
+    """Whichever limit keeps it waiting; nobody looks from time to time here."""
+    gate = Gate()
+    async with RawReceiver(gate) as receiver, working(installation) as worker:
+        worker.poll_seconds = 3600
+        providers = [await provider_at(installation, receiver.url(f"/{number}")) for number in range(2)]
+        sent = [await send(worker.hub, providers[number % 2]) for number in range(12)]
+        await when(lambda: gate.holding == (4 if "in_flight_per_provider" in tuning else 2))
+        gate.open()
+        await settled(worker.hub.db, *sent)
+
+
+async def test_nobody_looks_again_for_a_place_that_nobody_waits_for(installation: Installation) -> None:
+    """Not even beside a provider that hangs while much waits for it."""
+    async with RawReceiver(hang) as hanging, RawReceiver() as well, working(installation) as worker:
+        worker.poll_seconds = 3600
+        stuck, other = [await provider_at(installation, each.url()) for each in (hanging, well)]
+        for _ in range(30):
+            await send(worker.hub, stuck)
+        await settled(worker.hub.db, await send(worker.hub, other))
+        await when(lambda: len(worker.flights) == 10)
+        async with statements_of(worker.hub.db) as statements:
+            for _ in range(5):
+                await settled(worker.hub.db, await send(worker.hub, other))
+                await when(lambda: len(worker.flights) == 10)
+        walks = [statement for statement, _ in statements if "RECURSIVE walk" in statement]
+        for flight in list(worker.flights.values()):
+            flight.task.cancel()
+    assert len(walks) == 5

@@ -66,54 +66,63 @@ async def test_who_begins_to_follow_is_called_once_for_what_came_before(db: Data
         await ear.heard(1)
 
 
-@on_postgres
-async def test_word_of_another_process_is_heard(db: Database, location: str) -> None:
-    ear, elsewhere = Ear(), open_database(location)
-    try:
-        async with following(db, ear):
-            await ear.heard(1)
-            for count in (2, 3):
-                await say(elsewhere)
-                await ear.heard(count)
-    finally:
-        await elsewhere.close()
+@pytest.fixture
+async def elsewhere(location: str) -> AsyncIterator[Database]:
+    """The database as another process has it."""
+    opened = open_database(location)
+    yield opened
+    await opened.close()
 
 
 @on_postgres
-async def test_only_what_is_committed_and_on_the_channel_is_heard(db: Database) -> None:
+async def test_word_of_another_process_is_heard_and_ones_own_is_not(db: Database, elsewhere: Database) -> None:
     ear = Ear()
     async with following(db, ear):
         await ear.heard(1)
-        await say(db, "billhook_other")
+        for count in (2, 3):
+            await say(db)
+            await say(elsewhere)
+            await ear.heard(count)
+    assert ear.count == 3
+
+
+@on_postgres
+async def test_only_what_is_committed_and_on_the_channel_is_heard(db: Database, elsewhere: Database) -> None:
+    ear = Ear()
+    async with following(db, ear):
+        await ear.heard(1)
+        await say(elsewhere, "billhook_other")
         with pytest.raises(RuntimeError, match="halfway"):
-            async with db.transaction() as tx:
+            async with elsewhere.transaction() as tx:
                 await announce(tx, CHANNEL)
                 raise RuntimeError("halfway")
-        await say(db)
+        await say(elsewhere)
         await ear.heard(2)
     assert ear.count == 2
 
 
 @on_postgres
-async def test_all_who_follow_hear_it(db: Database) -> None:
+async def test_all_who_follow_hear_it(db: Database, elsewhere: Database) -> None:
     ears = [Ear(), Ear()]
     async with following(db, ears[0]), following(db, ears[1]):
         for ear in ears:
             await ear.heard(1)
-        await say(db)
+        await say(elsewhere)
         for ear in ears:
             await ear.heard(2)
 
 
 @on_postgres
-async def test_a_broken_connection_is_made_anew_and_what_was_missed_is_looked_for(db: Database) -> None:
+async def test_a_broken_connection_is_made_anew_and_what_was_missed_is_looked_for(
+    db: Database, elsewhere: Database
+) -> None:
     ear = Ear()
     async with following(db, ear) as task:
         await ear.heard(1)
         async with db.transaction() as tx:
             assert len((await tx.execute(text(CUT))).all()) == 1
         await ear.heard(2)
-        await say(db)
+        await say(elsewhere)
         await ear.heard(3)
         assert not task.done()
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 
 SECOND_US = 1_000_000
+ANYBODY = ""
 PACE_PARTS = 10  # a rate limit is kept within each tenth of a second, so that no second sees much more than it
 
 
@@ -53,6 +54,36 @@ def allot(
         free -= 1
         heappush(waiting, (under_way + 1, place))
     return {provider_id: count for provider_id, count in taken.items() if count}
+
+
+def crowded_out(
+    candidates: Sequence[Candidate], leased: Mapping[tuple[str, str], int], taken: Mapping[str, int]
+) -> list[Candidate]:
+    """Those that would have taken more than `allot` gave them, had others not had the places."""
+
+    def is_crowded_out(each: Candidate) -> bool:
+        took = taken.get(each.provider_id, 0)
+        return took < each.starts and leased.get((each.organization_id, each.provider_id), 0) + took < each.most
+
+    return [each for each in candidates if is_crowded_out(each)]
+
+
+def awaited(
+    candidates: Sequence[Candidate],
+    crowded: Sequence[Candidate],
+    taken: Mapping[str, int],
+    begun: Mapping[str, int],
+    *,
+    free: int,
+) -> set[str]:
+    """Of whom a place must become free before more can be taken: providers, organizations, or anybody.
+
+    `taken` is what `allot` gave, `begun` what was there to be begun: who has begun less has no more waiting.
+    """
+    full = {each.provider_id for each in candidates if begun.get(each.provider_id, 0) == taken.get(each.provider_id, 0)}
+    is_process_full = sum(taken.values()) >= free
+    others = {ANYBODY if is_process_full else each.organization_id for each in crowded if each.provider_id in full}
+    return full | others
 
 
 def pace(next_slot_us: int, now_ms: int, *, rate: int, want: int) -> tuple[int, int]:

@@ -9,7 +9,21 @@ from dataclasses import dataclass, fields, replace
 from functools import cache
 from typing import Any, NamedTuple
 
-from sqlalchemy import Integer, Select, Text, Update, bindparam, func, literal, null, select, update
+from sqlalchemy import (
+    FromClause,
+    Integer,
+    Select,
+    Text,
+    Update,
+    and_,
+    bindparam,
+    case,
+    func,
+    literal,
+    null,
+    select,
+    update,
+)
 from sqlalchemy.engine import Row
 
 from billhook.delivery import fairness, health
@@ -34,6 +48,9 @@ HEALTH = tuple(field.name for field in fields(Health))
 NEEDED = ("id", "organization_id", "version", "state", "rate_limit", *HEALTH)
 
 READY = (deliveries.c.state == IS_PENDING, deliveries.c.lease.is_(None))
+# The same in words that no index answers, for rows that are found by their ids: a planner with old statistics would
+# take the index of what is ready for a short one, and read all of a backlog that has come since.
+STILL_READY = case((and_(*READY), 1), else_=0) == 1
 
 
 class Leased(NamedTuple):
@@ -72,6 +89,7 @@ class Claim:
 
     leased: list[Leased]
     unsettled: list[Ready]  # something waits for them although they take nothing: it must be held or cancelled
+    awaited: set[str]  # of whom a place must become free before more can be claimed, as `fairness.awaited` says
     next_provider: str  # where the next claim goes on; empty: at the beginning
     wake_ms: int  # in how long something more may be claimed, as far as can be known now
     oldest_ms: int  # how long the oldest due delivery has been waiting
@@ -85,31 +103,29 @@ async def claim(tx: Transaction, directory: Directory, *, after: str, free: int,
     startable = [each for each in due if each.is_taking and _candidate(each, now, limits).starts]
     ours = await _lock(tx, startable)
     candidates = [_candidate(each, now, limits) for each in ours]
-    wants = await _wants(tx, candidates, free=free, limits=limits)
+    under_way = await _under_way(tx) if candidates else {}
+    wants = fairness.allot(candidates, under_way, free=free, limits=limits)
     leased = await _lease(tx, directory, ours, wants, now)
-    await _keep_pace(tx, ours, leased, now)
+    begun = Counter(each.provider.id for each in leased)
+    crowded = fairness.crowded_out(candidates, under_way, wants)
+    await _keep_pace(tx, ours, begun, now)
     return Claim(
         leased,
         unsettled=[each for each in ready if not each.is_taking],
+        awaited=fairness.awaited(candidates, crowded, wants, begun, free=free)
+        | {each.id for each in due}.difference(each.id for each in ours),
         next_provider=found[-1].id if len(found) == PAGE else "",
         wake_ms=min(
-            0 if _left_places(leased, wants, candidates) else NEVER,
+            0 if crowded and 0 < len(leased) < sum(wants.values()) else NEVER,  # some had less than was dealt to them
             NEVER if len(ours) == len(startable) else CLASH_MS,
-            *(moment - now for moment in _moments(ready, leased, now) if moment > now),
+            *(moment - now for moment in _moments(ready, begun, now) if moment > now),
         ),
         oldest_ms=max([now - each.due_ms for each in due] + [0]),
     )
 
 
-def _left_places(leased: list[Leased], wants: dict[str, int], candidates: list[Candidate]) -> bool:
-    """Some had less waiting than was dealt to them, while others would have taken more."""
-    was_cut = any(wants.get(each.provider_id, 0) < each.starts for each in candidates)
-    return was_cut and 0 < len(leased) < sum(wants.values())
-
-
-def _moments(ready: list[Ready], leased: list[Leased], now: int) -> list[int]:
-    """When the next delivery of each can start, unless all its places are taken: then the bell rings for one."""
-    begun = Counter(each.provider.id for each in leased)
+def _moments(ready: list[Ready], begun: Counter[str], now: int) -> list[int]:
+    """When the next delivery of each can start, unless all its places are taken: then one is awaited."""
     return [_startable_ms(each, now, begun[each.id]) for each in ready if each.is_taking]
 
 
@@ -174,16 +190,13 @@ async def _lock(tx: Transaction, startable: list[Ready]) -> list[Ready]:
     return [replace(each, health=replace(each.health, next_slot_us=slots[each.id])) for each in ours]
 
 
-async def _wants(tx: Transaction, candidates: list[Candidate], *, free: int, limits: Limits) -> dict[str, int]:
-    """How many of each to take. Exact over all processes: they claim for one organization one after the other."""
-    if not candidates:
-        return {}
-    leased = {(row.organization_id, row.provider_id): row.leased for row in await tx.execute(_under_way())}
-    return fairness.allot(candidates, leased, free=free, limits=limits)
+async def _under_way(tx: Transaction) -> dict[tuple[str, str], int]:
+    """By organization and provider. Exact over all processes: they claim for one organization one after the other."""
+    return {(row.organization_id, row.provider_id): row.leased for row in await tx.execute(_all_leased())}
 
 
 @cache
-def _under_way() -> Select[Any]:
+def _all_leased() -> Select[Any]:
     owner = (deliveries.c.organization_id, deliveries.c.provider_id)
     return select(*owner, func.count().label("leased")).where(deliveries.c.lease.is_not(None)).group_by(*owner)
 
@@ -245,21 +258,22 @@ def _first_of_each(dialect: str) -> Select[Any]:
     want = rows(dialect, "wants", provider_id=Text())
     ready = deliveries.alias("ready")
     first = (
-        select(ready.c.id)
+        select(ready.c.id, ready.c.provider_id, ready.c.due_ms, ready.c.notification_id)
         .where(ready.c.state == IS_PENDING, ready.c.lease.is_(None))
         .where(ready.c.provider_id == want.c.provider_id, ready.c.due_ms <= now_ms())
         .order_by(ready.c.due_ms)
         .limit(bindparam("most", type_=Integer))
         .correlate(want)
     )
-    columns = (deliveries.c.id, deliveries.c.provider_id, deliveries.c.due_ms)
-    chosen = select(*columns, notifications.c.title, notifications.c.content)
-    if dialect == "sqlite":
-        joined = want.join(deliveries, deliveries.c.id.in_(first))
+    if dialect == "sqlite":  # it knows no LATERAL
+        taken: FromClause = deliveries
+        joined = want.join(deliveries, deliveries.c.id.in_(first.with_only_columns(ready.c.id)))
     else:
         taken = first.lateral("taken")
-        joined = want.join(taken, literal(True)).join(deliveries, deliveries.c.id == taken.c.id)
-    return chosen.select_from(joined.join(notifications, notifications.c.id == deliveries.c.notification_id))
+        joined = want.join(taken, literal(True))
+    return select(
+        taken.c.id, taken.c.provider_id, taken.c.due_ms, notifications.c.title, notifications.c.content
+    ).select_from(joined.join(notifications, notifications.c.id == taken.c.notification_id))
 
 
 @cache
@@ -268,14 +282,13 @@ def _stamp(dialect: str) -> Any:
     ids = rows(dialect, "ids", id=Text())
     return (
         update(deliveries)
-        .where(deliveries.c.id == ids.c.id, *READY)
+        .where(deliveries.c.id == ids.c.id, STILL_READY)
         .values(lease=bindparam("lease", type_=Text), lease_until_ms=now_ms() + LEASE_MS)
         .returning(deliveries.c.id, deliveries.c.attempts, deliveries.c.charged, deliveries.c.since_ms)
     )
 
 
-async def _keep_pace(tx: Transaction, ours: list[Ready], leased: list[Leased], now: int) -> None:
-    begun = Counter(each.provider.id for each in leased)
+async def _keep_pace(tx: Transaction, ours: list[Ready], begun: Counter[str], now: int) -> None:
     for ready in ours:
         if ready.rate_limit and begun[ready.id]:
             slot_us = ready.health.next_slot_us

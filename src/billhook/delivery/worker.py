@@ -69,16 +69,17 @@ class Worker:
 
     async def _round(self) -> float:
         """Walk through all that waits, and begin what may be attempted. How long to rest if nobody rings."""
-        self._walk.resume()
+        walk = self._walk = self._walk.resumed()
         while not self.stopping.is_set():
             free = self.limits.per_process - len(self.flights)
             if free <= 0:
-                return self.poll_seconds
+                return walk.rest_for_a_place(longest=self.poll_seconds)
             claim = await self._claim(free)
-            self._walk.go_on(claim, time.monotonic())
+            walk.go_on(claim, time.monotonic())
             self._begin(claim)
             if not claim.next_provider:
-                return self._end_walk()
+                self.hub.metrics.oldest_due.set(walk.oldest_ms / 1000)
+                return walk.rest(time.monotonic(), longest=self.poll_seconds)
         return 0.0
 
     async def _claim(self, free: int) -> Claim:
@@ -87,11 +88,6 @@ class Worker:
             for provider in claim.unsettled:
                 await holding.settle(tx, provider.id, is_deleted=provider.is_deleted)
         return claim
-
-    def _end_walk(self) -> float:
-        ended, self._walk = self._walk, Walk()
-        self.hub.metrics.oldest_due.set(ended.oldest_ms / 1000)
-        return min(self.poll_seconds, max(ended.wake_at - time.monotonic(), 0.0))
 
     def _begin(self, claim: Claim) -> None:
         claimed_at = time.monotonic()
@@ -102,17 +98,20 @@ class Worker:
             )
 
     async def _deliver(self, leased: Leased, claimed_at: float) -> None:
+        is_done = False
         try:
             schedule = self.hub.settings.retry_schedule
             outcome = await attempt(self.hub.sender, leased, schedule=schedule, claimed_at=claimed_at)
             self.hub.metrics.count(outcome.exchange)
             self.flights[leased.id, leased.lease].is_decided = True
             await self._record(outcome)
+            is_done = outcome.ok
         except Exception:  # the edge: a bug in one attempt ends with its lease, and the delivery is claimed again
             log.exception("an attempt failed for a reason of ours", delivery=leased.id)
         finally:
             del self.flights[leased.id, leased.lease]
-            self.hub.bell.ring()
+            if self._walk.land(leased) or not is_done:  # what failed is due again, at a moment that nobody knows yet
+                self.hub.bell.ring()
 
     async def _record(self, outcome: Outcome) -> None:
         """Until it is written or refused: what a receiver has taken must not be sent again for want of a database."""

@@ -5,6 +5,7 @@ The engines differ here and nowhere else.
 
 import asyncio
 import math
+import secrets
 import socket
 import time
 from collections.abc import AsyncIterator, Iterator
@@ -39,6 +40,7 @@ PATIENCE_WITH_US = {"idle_in_transaction_session_timeout": "10000"}  # milliseco
 # Without a word from the server's machine: milliseconds after what we sent, seconds until we ask and then ask again.
 SILENCE = (("TCP_USER_TIMEOUT", 5000), ("TCP_KEEPIDLE", 10), ("TCP_KEEPINTVL", 5), ("TCP_KEEPCNT", 2))
 RESTED_SECONDS = 1.0  # a connection that was not used for so long is asked first whether it is still there
+OPENED_AS = "billhook_opened_as"  # a name for whoever opened a PostgreSQL database: others can tell them apart
 POOL = 10  # PostgreSQL connections a process keeps; its default server limit is 100
 
 
@@ -157,6 +159,7 @@ def _open_postgres(dsn: str, command_seconds: float) -> Database:
         max_overflow=0,
         pool_timeout=POOL_WAIT.total_seconds(),
         hide_parameters=True,
+        execution_options={OPENED_AS: secrets.token_hex(8)},
     )
     _look_before_use(engine)
     reader = engine.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)

@@ -20,8 +20,10 @@ def rows(dialect: str, parameter: str, **columns: TypeEngine[Any]) -> FromClause
         fields = [cast(each.c.value.op("->>")(f"$.{name}"), type_).label(name) for name, type_ in columns.items()]
         return select(*fields).subquery(parameter)
     typed = [column(name, type_) for name, type_ in columns.items()]
-    records = func.jsonb_to_recordset(cast(given, JSONB)).table_valued(*typed, name=parameter)
-    return records.render_derived(with_types=True)
+    records = func.jsonb_to_recordset(cast(given, JSONB)).table_valued(*typed).render_derived(with_types=True)
+    # The limit cuts nothing off, it tells how many there are. Of the function alone the planner expects a hundred: for
+    # those it reads a table of some ten thousand rows from end to end, even if it is only one that must be looked up.
+    return select(*records.c).limit(func.jsonb_array_length(cast(given, JSONB))).subquery(parameter)
 
 
 def pack(values: list[dict[str, Any]]) -> str:
