@@ -26,6 +26,7 @@ from billhook.delivery.worker import Worker, running_worker
 from billhook.groups import api as groups_api
 from billhook.web import docs, health, links
 from billhook.web.access import AccessLog
+from billhook.web.express import Express
 from billhook.web.metrics import Metrics
 from billhook.web.middleware import Lane, RequestManners, as_handler
 from billhook.web.problems import HANDLERS
@@ -67,7 +68,9 @@ async def running_app(installation: Installation, *, with_worker: bool = False) 
     async with keep_up(auth), open_hub(installation, metrics) as hub, AsyncExitStack() as stack:
         framework = build_framework(auth, hub, metrics, issue_token)
         worker = await stack.enter_async_context(running_worker(hub)) if with_worker else None
-        manners = RequestManners(framework, lanes=lanes, metrics=metrics, access=access)
+        send_path = settings.path_prefix + API_PREFIX + deliveries_api.SEND_PATH
+        express = Express(framework, send_path, deliveries_api.send_directly, method="POST")
+        manners = RequestManners(express, lanes=lanes, metrics=metrics, access=access)
         yield App(manners, auth, hub, metrics, worker)
     access.flush()
 
@@ -163,3 +166,4 @@ def watch(auth: Auth, metrics: Metrics) -> None:
     metrics.activity_pending.set_function(lambda: auth.activity.pending)
     metrics.registry_age.set_function(lambda: auth.registry.age_seconds)
     metrics.key_age.set_function(auth.registry.key_age_seconds)
+    metrics.tell_of_tokens()

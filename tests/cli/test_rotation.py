@@ -324,9 +324,7 @@ async def test_a_process_that_still_writes_under_the_old_key_is_stopped(
     await populate(old)
     stopped = asyncio.Event()
     async with open_installation(with_keys(location, tmp_path, OLD, other)) as running:
-        reason = outdated(running.vault)
-        async with running.db.reading() as tx:
-            assert await reason(tx) is None
+        reason = outdated(running.vault, running.standing)
         async with watching(running.db, stopped.set, also=reason, every_seconds=0.01) as watch:
             await rotate_master(both, actor=ACTOR)
             await stopped.wait()
@@ -337,7 +335,7 @@ async def test_a_process_that_still_writes_under_the_old_key_is_stopped(
 async def test_a_process_that_writes_under_the_new_key_goes_on(old: Settings, both: Settings) -> None:
     await populate(old)
     async with open_installation(both) as running:
-        reason = outdated(running.vault)
+        reason = outdated(running.vault, running.standing)
         async with running.db.reading() as tx:
             assert await reason(tx) is None
         await rotate_master(both, actor=ACTOR)

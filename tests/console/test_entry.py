@@ -1,6 +1,7 @@
 """Ways in and out."""
 
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import httpx
@@ -178,7 +179,7 @@ async def test_a_form_sent_by_another_site_is_refused(
 async def test_cookies_are_for_this_host_over_https_only(installation: Installation) -> None:
     settings = Settings(**{**installation.settings.model_dump(), "base_url": "https://billhook.test/hub"})
     user = await add_user(installation, email="ada@example.com")
-    moved = Installation(settings, installation.db, installation.vault)
+    moved = replace(installation, settings=settings)
     async with running_app(moved) as app:
         transport = httpx.ASGITransport(app.asgi, raise_app_exceptions=False)
         async with httpx.AsyncClient(transport=transport, base_url="https://billhook.test") as browser:

@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any
 
 from prometheus_client import Gauge
@@ -91,7 +92,7 @@ async def another_process(installation: Installation, location: str) -> AsyncIte
     """A hub over connections of its own."""
     db = open_database(location)
     try:
-        async with open_hub(Installation(installation.settings, db, installation.vault), Metrics()) as hub:
+        async with open_hub(replace(installation, db=db), Metrics()) as hub:
             yield hub
     finally:
         await db.close()

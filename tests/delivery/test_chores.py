@@ -151,7 +151,7 @@ async def test_a_window_in_which_nothing_happened_for_a_minute_is_forgotten(hub:
     windows["old"].add(0, ok=True)
     windows["young"].add(WINDOW_MS, ok=True)
     chores_of(hub, windows).forget_windows(WINDOW_MS + 1000)
-    assert windows.keys() == {"young", "empty"}
+    assert windows.keys() == {"young"}
 
 
 @pytest.mark.parametrize("hours", [-1, 1])

@@ -32,7 +32,7 @@ def test_attempts_are_counted_by_class_of_status_or_by_error() -> None:
 
 
 NAMES = [
-    "billhook_attempts",
+    'billhook_attempts_total{outcome="2xx"} 0.0',
     'billhook_delivery_events_total{event="lost_lease"} 0.0',
     'billhook_delivery_events_total{event="blocked_target"} 0.0',
     "billhook_delivery_lag_seconds_bucket",
@@ -43,10 +43,18 @@ NAMES = [
 
 
 @on_one_engine
-@nobody_delivers
 async def test_every_metric_is_there_from_the_beginning(http: httpx.AsyncClient) -> None:
     shown = (await http.get("/metrics")).text
     assert [name for name in NAMES if name not in shown] == []
+
+
+@on_one_engine
+@nobody_delivers
+async def test_who_does_not_deliver_tells_nothing_of_what_waits(http: httpx.AsyncClient) -> None:
+    shown = (await http.get("/metrics")).text
+    assert "billhook_delivery_oldest_due_seconds" not in shown
+    assert "billhook_open_breakers" not in shown
+    assert "billhook_clients" in shown
 
 
 async def test_attempts_in_flight_lag_and_outcomes_are_measured(
@@ -74,4 +82,4 @@ async def test_a_target_that_is_not_allowed_is_counted(installation: Installatio
     failed = await desk.settled(blocked, "failed")
     assert (failed["attempts"], failed["error"]) == (1, "blocked_address")
     assert app.hub.metrics.events.counts["blocked_target"] == 1
-    assert app.hub.metrics.attempts.counts == {"blocked_address": 1}
+    assert app.hub.metrics.attempts.counts == {"2xx": 0, "blocked_address": 1}

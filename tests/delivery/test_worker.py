@@ -2,18 +2,21 @@
 
 import asyncio
 import sqlite3
+import time
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, closing
+from contextlib import AsyncExitStack, closing, suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import asyncpg
 import pytest
 from sqlalchemy import text
+from sqlalchemy.exc import SQLAlchemyError
 from structlog.testing import capture_logs
 
 from billhook.accounts.installation import Installation
 from billhook.delivery import worker as worker_module
+from billhook.delivery.attempt import attempt
 from billhook.delivery.context import Hub, open_hub
 from billhook.delivery.worker import Worker, running_worker
 from billhook.groups import manage
@@ -312,7 +315,7 @@ async def test_a_database_that_is_locked_while_an_outcome_is_recorded_costs_no_s
             with capture_logs() as lines:
                 await asyncio.to_thread(other.execute, "BEGIN IMMEDIATE")  # the worker may be writing, and must go on
                 gate.open()
-                await when(lambda: "could not record an outcome; trying again" in said(lines))
+                await when(lambda: "could not record outcomes; trying again" in said(lines))
                 other.execute("ROLLBACK")
                 await settled(worker.hub.db, sent)
         assert len(receiver.requests) == 1
@@ -337,7 +340,7 @@ async def test_a_database_that_goes_away_while_an_outcome_is_recorded_costs_no_s
                     await other.execute(
                         "SELECT pg_terminate_backend(pid) FROM pg_locks WHERE NOT granted AND pid <> pg_backend_pid()"
                     )
-                    return "could not record an outcome; trying again" in said(lines)
+                    return "could not record outcomes; trying again" in said(lines)
 
                 await until(was_cut_off, seconds=20)
         await other.close()
@@ -370,3 +373,19 @@ async def test_what_another_process_accepts_wakes_the_worker(
             accepted = await notify(other, provider, f"Number {number}", "x")
             await settled(worker.hub.db, accepted.deliveries[0].id)
             await when(lambda: not worker.flights)
+
+
+async def test_what_could_not_be_written_down_counts_once_when_it_is(installation: Installation) -> None:
+    """Else a breaker would open after half as many failures as it should."""
+    async with RawReceiver(response(500)) as receiver, open_hub(installation, Metrics()) as hub:
+        provider = await provider_at(installation, receiver.url())
+        await send(hub, provider)
+        worker = Worker(hub)
+        (leased,) = (await worker._claim(1)).leased
+        outcome = await attempt(hub.sender, leased, schedule=hub.settings.retry_schedule, claimed_at=time.monotonic())
+        for statement in ("ALTER TABLE attempt_counts RENAME TO away", "ALTER TABLE away RENAME TO attempt_counts"):
+            async with hub.db.transaction() as tx:
+                await tx.execute(text(statement))
+            with suppress(SQLAlchemyError):
+                await worker._record_all([outcome])
+        assert [[*each][1:] for each in worker.windows[provider.id].seconds] == [[1, 1]]

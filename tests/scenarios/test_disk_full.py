@@ -74,7 +74,7 @@ def test_a_full_disk_is_weathered(program: Billhook, disk: Path) -> None:
         until(sender.is_refused, what="what SQLite had set aside is used up")
         assert_tells_why(server, sender, client)
         recorder.release()
-        until(lambda: "could not record an outcome" in server.stderr, what="what was taken cannot be written down")
+        until(lambda: "could not record outcomes" in server.stderr, what="what was taken cannot be written down")
         (disk / "ballast").unlink()
         until(lambda: not sender.is_refused(), what="it accepts again")
         until(lambda: is_done(ledger, sender, recorder), what="all are delivered")

@@ -1,7 +1,11 @@
 """A copy of a SQLite database that is being written meanwhile."""
 
+import signal
 import sqlite3
 import stat
+import subprocess
+import sys
+import time
 from contextlib import closing
 from pathlib import Path
 
@@ -9,6 +13,13 @@ import pytest
 
 from billhook.errors import BillhookError, Refusal
 from billhook.storage.backup import back_up
+
+BACK_UP = """
+import sys
+from pathlib import Path
+from billhook.storage.backup import back_up
+back_up(*map(Path, sys.argv[1:]))
+"""
 
 
 @pytest.fixture
@@ -54,6 +65,19 @@ def test_what_a_killed_one_left_behind_is_in_nobodys_way(source: Path, tmp_path:
     back_up(source, tmp_path / "copy.db")
     assert words(tmp_path / "copy.db") == ["committed"]
     assert not (tmp_path / "copy.db.part").exists()
+
+
+def test_one_that_is_killed_leaves_no_backup_behind(source: Path, tmp_path: Path) -> None:
+    """Half of one would be taken for a whole one, and an empty file is a database that has nothing in it."""
+    with closing(sqlite3.connect(source)) as db:
+        db.executemany("INSERT INTO said VALUES (?)", [("much" * 10_000,)] * 2000)
+        db.commit()
+    with subprocess.Popen([sys.executable, "-c", BACK_UP, source, tmp_path / "copy.db"]) as process:
+        while process.poll() is None and not (tmp_path / "copy.db.part").exists():
+            time.sleep(0.001)
+        process.kill()
+    assert process.returncode == -signal.SIGKILL
+    assert not (tmp_path / "copy.db").exists()
 
 
 def test_a_copy_that_fails_leaves_nothing_behind(tmp_path: Path) -> None:

@@ -26,6 +26,7 @@ class Installation:
     settings: Settings
     db: Database
     vault: Vault
+    standing: Standing  # of the master key, when the vault was opened
 
 
 @asynccontextmanager
@@ -40,20 +41,21 @@ async def open_installation(settings: Settings, *, may_migrate: bool = False) ->
         if db.is_sqlite and (may_migrate or await is_empty(db)):
             await migrate(db)
         await check_schema(db)
-        yield Installation(settings, db, await _unlock(settings, db))
+        vault, standing = await _unlock(settings, db)
+        yield Installation(settings, db, vault, standing)
     finally:
         await db.close()
 
 
-async def _unlock(settings: Settings, db: Database) -> Vault:
-    """The vault of this installation; on an empty database, the installation is made."""
+async def _unlock(settings: Settings, db: Database) -> tuple[Vault, Standing]:
+    """The vault of this installation, and the standing it was opened at; an empty database becomes an installation."""
     async with db.reading() as tx:
         standing = await read_standing(tx)
     keys = find_keys(settings, is_new=standing is None)
     if standing is None:
         standing = await _begin(db, Vault(keys[0]).fingerprint)
     async with db.reading() as tx:
-        return await open_vault(tx, keys, standing)
+        return await open_vault(tx, keys, standing), standing
 
 
 def find_keys(settings: Settings, *, is_new: bool = False) -> list[str]:

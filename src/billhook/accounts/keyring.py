@@ -53,14 +53,11 @@ async def read_standing(tx: Transaction) -> Standing | None:
     return Standing(row.master_key_fingerprint, row.next_fingerprint) if row else None
 
 
-def outdated(vault: Vault) -> Reason:
-    """Whether the master key was rotated since this process began, and it would write under the wrong one."""
-    began: Standing | None = None
+def outdated(vault: Vault, began: Standing) -> Reason:
+    """Whether the master key was rotated since the vault was opened, and would be written with under the wrong one."""
 
     async def look(tx: Transaction) -> str | None:
-        nonlocal began
         standing = await read_standing(tx)
-        began = began or standing
         if standing is None or standing == began or vault.fingerprint == (standing.next or standing.fingerprint):
             return None
         return "the master key was rotated, and this process works with the old one: start it with the new one"

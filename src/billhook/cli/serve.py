@@ -101,7 +101,9 @@ async def _run(settings: Settings, listener: socket.socket, *, may_migrate: bool
             engine = _engine(installation.db.is_sqlite)
             logger.info("serving", url=settings.base_url, version=__version__, database=engine)
             server = Server(app.asgi, when_told_to_stop=app.stop_claiming)
-            async with watching(installation.db, server.stop, also=outdated(installation.vault)) as watch:
+            async with watching(
+                installation.db, server.stop, also=outdated(installation.vault, installation.standing)
+            ) as watch:
                 # Nothing is waited for before this: what the worker begins must not be cut off by a SIGTERM unheard.
                 await server.serve(sockets=[listener])
             logger.info("stopping")
@@ -125,7 +127,7 @@ async def _work(settings: Settings, listener: socket.socket | None) -> None:
         calm_the_collector()
         logger.info("delivering", version=__version__, database=_engine(installation.db.is_sqlite))
         serving, stop = _until_told() if listener is None else _until_closed(Server(app), listener)
-        async with watching(installation.db, stop, also=outdated(installation.vault)) as watch:
+        async with watching(installation.db, stop, also=outdated(installation.vault, installation.standing)) as watch:
             await serving
         logger.info("stopping")
     logger.info("stopped")

@@ -124,12 +124,21 @@ def _environment() -> Environment:
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
+        auto_reload=False,
     )
     environment.filters |= {"moment": moment, "lifespan": spell_lifespan, "count": spell_count, "took": spell_took}
     environment.filters |= {"countdown": countdown, "lasted": spell_lasted, "plain": plain}
     environment.globals |= {"version": __version__}
     environment.globals |= {"phases": phases, "reason_of": reason_of, "spell_status": spell_status}
     return environment
+
+
+def read_all() -> None:
+    """Every template and file, as they are now: an upgrade replaces them under a process that has the old code."""
+    for name in _environment().list_templates():
+        _environment().get_template(name)
+    for name in _static_names():
+        _version(name)
 
 
 def plain(text: str) -> str:

@@ -23,13 +23,14 @@ from billhook.console import (
 )
 from billhook.console.context import HOME, Console, console_of
 from billhook.console.forms import said
-from billhook.console.pages import page_response, static
+from billhook.console.pages import page_response, read_all, static
 from billhook.console.visit import Endpoint, SignedIn, admin, anyone, viewer
 from billhook.errors import BillhookError, RouteNotFound
 from billhook.web.metrics import Metrics
 
 
 def build_console(console: Console, metrics: Metrics) -> Starlette:
+    read_all()
     handlers = {BillhookError: on_known_error, HTTPException: on_http_error, Exception: on_bug}
     app = Starlette(routes=ROUTES, exception_handlers=handlers)
     app.router.redirect_slashes = False

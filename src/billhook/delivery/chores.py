@@ -87,7 +87,7 @@ class Chores:
 
     def forget_windows(self, now: int) -> None:
         for provider_id, window in list(self.windows.items()):
-            if window.seconds and window.seconds[-1][0] * 1000 < now - WINDOW_MS:
+            if not window.seconds or window.seconds[-1][0] * 1000 < now - WINDOW_MS:
                 del self.windows[provider_id]
 
 

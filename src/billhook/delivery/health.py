@@ -98,6 +98,9 @@ class Window:
         while self.seconds[0][0] * 1000 <= now_ms - WINDOW_MS:
             self.seconds.popleft()
 
+    def copy(self) -> "Window":
+        return Window(deque([*each] for each in self.seconds), self.noted_ms)
+
     def has_failures(self) -> bool:
         return any(each[2] for each in self.seconds)
 

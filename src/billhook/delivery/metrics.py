@@ -31,8 +31,9 @@ class Tallies(Collector):
 class DeliveryMetrics:
     def __init__(self, registry: CollectorRegistry) -> None:
         def gauge(name: str, help: str) -> Gauge:
-            return Gauge(f"billhook_{name}", help, registry=registry)
+            return Gauge(f"billhook_{name}", help, registry=None)
 
+        self._registry, self._tells_of_work = registry, False
         self.attempts = Tallies(
             registry, "billhook_attempts", "Attempts by what they came to: a class of status or an error", "outcome"
         )
@@ -47,6 +48,15 @@ class DeliveryMetrics:
         self.oldest_due = gauge("delivery_oldest_due_seconds", "How long the oldest due delivery has been waiting")
         self.in_flight = gauge("deliveries_in_flight", "Attempts under way in this process")
         self.open_breakers = gauge("open_breakers", "Providers to which nothing is sent because too much failed")
+
+    def tell_of_work(self) -> None:
+        """By a process that delivers: from another, an eternal 0 would say that all is well when nobody delivers."""
+        if self._tells_of_work:
+            return
+        self._tells_of_work = True
+        self.attempts.counts["2xx"] += 0  # before the first success its share must be 0, not unknown
+        for gauge in (self.oldest_due, self.in_flight, self.open_breakers):
+            self._registry.register(gauge)
 
     def count(self, exchange: Exchange) -> None:
         self.attempts.counts[exchange.error or f"{(exchange.status or 0) // 100}xx"] += 1

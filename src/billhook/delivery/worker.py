@@ -119,16 +119,22 @@ class Worker:
             try:
                 was_written = await self.recording.add(outcome)
                 break
-            except BillhookError as error:
-                log.warning("could not record an outcome; trying again", detail=error.detail)
+            except BillhookError:
                 await asyncio.sleep(AGAIN_SECONDS)
         if not was_written:
             self.hub.metrics.events.counts["lost_lease"] += 1
             log.warning("an outcome came too late: the lease was lost", delivery=outcome.leased.id)
 
     async def _record_all(self, outcomes: list[Outcome]) -> list[bool | BillhookError]:
-        async with self.hub.db.transaction() as tx:
-            written = await record(tx, outcomes, self.windows)
+        touched = {outcome.leased.provider.id for outcome in outcomes} & self.windows.keys()
+        windows = {each: self.windows[each].copy() for each in touched}  # what is not committed has not happened
+        try:
+            async with self.hub.db.transaction() as tx:
+                written = await record(tx, outcomes, windows)
+        except BillhookError as error:
+            log.warning("could not record outcomes; trying again", detail=error.detail, outcomes=len(outcomes))
+            raise
+        self.windows |= windows
         return [outcome.leased.id in written for outcome in outcomes]
 
     async def renew(self) -> None:
@@ -181,6 +187,7 @@ async def _wait_for(flights: Iterable[Flight], *, seconds: float) -> None:
 @asynccontextmanager
 async def running_worker(hub: Hub) -> AsyncIterator[Worker]:
     """Delivering, from here to the end of the block."""
+    hub.metrics.tell_of_work()
     worker = Worker(hub)
     chores = Chores(hub, worker.windows, worker.renew)
     claiming = asyncio.create_task(worker.run())

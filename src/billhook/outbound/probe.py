@@ -12,7 +12,7 @@ MOST_DIALLED = 4  # addresses of one name
 
 
 class Reach(StrEnum):
-    """How far one gets. Each word goes on where `nothing is sent to it: …` ends."""
+    """How far one gets."""
 
     REACHED = "it takes connections"
     NO_NAME = "there is no such name"
@@ -42,11 +42,10 @@ async def _dial(address: str, port: int) -> Reach:
     try:
         async with asyncio.timeout(CONNECT_SECONDS):
             _, writer = await asyncio.open_connection(address, port)
-            writer.close()
-            await writer.wait_closed()
     except ConnectionRefusedError:
         return Reach.REFUSED
     except OSError as error:
         is_silent = isinstance(error, TimeoutError) or error.errno == errno.ETIMEDOUT
         return Reach.SILENT if is_silent else Reach.UNREACHABLE
+    writer.close()
     return Reach.REACHED

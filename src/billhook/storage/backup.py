@@ -6,6 +6,7 @@ from contextlib import closing
 from pathlib import Path
 
 from billhook.errors import Refusal, Unavailable
+from billhook.storage.files import sync
 
 BUSY_SECONDS = 10.0
 
@@ -17,24 +18,27 @@ def back_up(source: Path, target: Path) -> int:
     """
     if not source.exists():
         raise Refusal(f"there is no database at {source}")
+    if target.exists():
+        raise Refusal(_there_already(target))
     draft = target.with_name(f"{target.name}.part")
     try:
-        _make(target)  # the name is ours from here on: a backup never overwrites one
+        draft.unlink(missing_ok=True)  # of one that was killed
+        _make(draft)
         try:
-            draft.unlink(missing_ok=True)  # of one that was killed
-            _make(draft)
             _copy(source, draft)
-            os.replace(draft, target)
-            _sync(target.parent)
-        except BaseException:
-            for path in (draft, target):
-                path.unlink(missing_ok=True)
-            raise
+            os.link(draft, target)  # unlike a rename, this never takes the place of another
+        finally:
+            draft.unlink()
+        sync(target.parent)
     except FileExistsError:
-        raise Refusal(f"{target} is there already: a backup never overwrites one") from None
+        raise Refusal(_there_already(target)) from None
     except OSError as error:
         raise Refusal(f"cannot write the backup {target}: {error.strerror}") from None
     return target.stat().st_size
+
+
+def _there_already(target: Path) -> str:
+    return f"{target} is there already: a backup never overwrites one"
 
 
 def _make(path: Path) -> None:
@@ -52,12 +56,4 @@ def _copy(source: Path, draft: Path) -> None:
         raise Unavailable(f"the database cannot be copied: {error}") from None
     if found != "ok":
         raise Unavailable(f"the copy of the database is damaged: {found}")
-    _sync(draft)
-
-
-def _sync(path: Path) -> None:
-    opened = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(opened)
-    finally:
-        os.close(opened)
+    sync(draft)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from billhook.errors import Refusal
 from billhook.settings import Settings
+from billhook.storage.files import sync
 
 SHORTEST = 32  # characters; 32 random base64 characters are 192 bits
 
@@ -52,7 +53,7 @@ def move_on(settings: Settings) -> None:
         if settings.master_key_file.exists():
             os.replace(settings.master_key_file, previous_file(settings))
         os.replace(next_file(settings), settings.master_key_file)
-        _keep(settings.master_key_file.parent)
+        sync(settings.master_key_file.parent)
     except OSError as error:
         raise Refusal(f"cannot move the master key {settings.master_key_file}: {error.strerror}") from None
 
@@ -66,19 +67,10 @@ def create_master_key(path: Path) -> str:
         with suppress(FileExistsError):
             os.link(draft, path)
         draft.unlink()
-        _keep(path.parent)
+        sync(path.parent)  # without its key a database is lost
         return path.read_text().strip()
     except OSError as error:
         raise Refusal(f"cannot make the master key {path}: {error.strerror}") from None
-
-
-def _keep(folder: Path) -> None:
-    """A new name in a folder survives a power cut only after this; without its key a database is lost."""
-    opened = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(opened)
-    finally:
-        os.close(opened)
 
 
 def _write(path: Path, text: str) -> None:

@@ -31,7 +31,7 @@ async def follow(db: Database, channel: str, heard: Callable[[], None]) -> None:
         try:
             await _listen(db, channel, heard)
         except (Unavailable, OSError, asyncpg.InterfaceError, asyncpg.PostgresError) as error:
-            log.info("not listening for new work; trying again", detail=str(error))
+            log.info("not listening for new work; trying again", detail=getattr(error, "detail", None) or str(error))
         await asyncio.sleep(AGAIN_SECONDS)
 
 

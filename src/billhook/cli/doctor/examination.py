@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from billhook.accounts.installation import Installation, open_installation
 from billhook.cli.doctor import ground, keys, reach, surroundings, work
 from billhook.cli.doctor.finding import Finding, State, attempt, problem
-from billhook.errors import BillhookError
+from billhook.errors import BillhookError, Unavailable
 from billhook.settings import Settings
 from billhook.storage.database import Database, open_database
 
@@ -66,6 +66,9 @@ async def _look_into(db: Database, settings: Settings, seen: Examination) -> Non
 async def _unlocked(stack: AsyncExitStack, settings: Settings, seen: Examination) -> Installation | None:
     try:
         installation = await stack.enter_async_context(open_installation(settings))
+    except Unavailable as error:
+        seen.add(problem("master key", error.detail or error.message, fix=AGAIN))
+        return None
     except BillhookError as error:
         seen.add(problem("master key", error.message, fix=keys.master_key_fix(settings)))
         return None

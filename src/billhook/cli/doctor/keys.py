@@ -37,17 +37,16 @@ async def master_key(installation: Installation) -> Finding:
 def judge_key(settings: Settings) -> Finding:
     """By where it is, and what lies about beside it."""
     path = settings.master_key_file
+    is_set = bool(settings.master_key.get_secret_value().strip())
+    if not is_set and (mode := path.stat().st_mode & 0o777) & 0o077:
+        found = f"fits the database, but others on this machine can read it: {path} has mode {mode:o}"
+        return problem("master key", found, fix=f"Run `chmod 600 {path}`.")
     if find_other_master_keys(settings):
-        is_set = bool(settings.master_key.get_secret_value().strip())
         left = "BILLHOOK_OTHER_MASTER_KEY" if is_set else f"{previous_file(settings)} or {next_file(settings)}"
         fix = f"If no rotation is planned and all processes have been restarted since the last, do away with {left}."
         return notice("master key", "fits the database; another key is here beside it", fix=fix)
-    if settings.master_key.get_secret_value().strip():
+    if is_set:
         return well("master key", "fits the database; it comes from BILLHOOK_MASTER_KEY")
-    mode = path.stat().st_mode & 0o777
-    if mode & 0o077:
-        found = f"fits the database, but others on this machine can read it: {path} has mode {mode:o}"
-        return problem("master key", found, fix=f"Run `chmod 600 {path}`.")
     return well("master key", f"fits the database; keep a copy of {path} apart from it")
 
 
