@@ -4,10 +4,9 @@ import asyncio
 import random
 import signal
 import sqlite3
-import subprocess
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, field
 from threading import Lock, Thread
@@ -22,9 +21,9 @@ from bench.engines import Site, execute
 from bench.fleet import API, AWAY_SECONDS, DELIVERING, SERVER, WORKER, Disk, Fleet, Slot
 from bench.moody import Moody
 from bench.servers import Failed
-from bench.verdicts import Harm
+from bench.verdicts import FREEZE, KILL, STOP, Harm
 
-KILL, STOP, FREEZE, LONG_FREEZE = "SIGKILL", "SIGTERM", "SIGSTOP", "SIGSTOP for longer than a lease"
+LONG_FREEZE = f"{FREEZE} for longer than a lease"
 FAST, IMMEDIATE, CUT = "fast restart", "immediate restart", "connections dropped"
 FULL = "full"
 POSTGRES, RECEIVER, DISK = "PostgreSQL", "receiver", "disk"
@@ -101,7 +100,7 @@ def _long_freeze(dice: random.Random, seconds: float, numbers: dict[str, int]) -
 
 @dataclass
 class Hands:
-    """Carry out a plan, each fault in a thread of its own, and note what an inquest needs."""
+    """Carry out a plan, each fault in a thread of its own, and note what an inquest needs, one thread at a time."""
 
     site: Site
     fleet: Fleet
@@ -111,41 +110,57 @@ class Hands:
     harms: list[Harm] = field(default_factory=list)
     skipped: int = 0  # planned for a process that was still starting
     unclean: int = 0  # stops that did not end with status 0
-    last: float = 0.0  # when the last one was over
+    last: float | None = None  # when the last one was over
     latest: str = ""  # for people
     problems: list[str] = field(default_factory=list)
+    _noting: Lock = field(default_factory=Lock)
     _database: Lock = field(default_factory=Lock)  # it is up and stays up for whoever has this
 
     def carry_out(self, planned: list[Planned], beside: Callable[[], None]) -> None:
         """`beside` is done again and again meanwhile. Back when the last fault is over."""
-        began, threads = monotonic(), list[Thread]()
+        threads = list[Thread]()
+        try:
+            for thread in self._in_time(planned, beside):
+                threads.append(thread)
+                thread.start()
+            while any(thread.is_alive() for thread in threads):
+                beside()
+                time.sleep(0.1)
+        except BaseException:
+            self.fleet.end()  # what lasts is cut short, and what was ended is not started again
+            raise
+        finally:
+            for thread in threads:
+                if thread.is_alive():  # the last one may not have begun
+                    thread.join()
+        if self.problems:
+            raise Failed("; ".join(self.problems))
+
+    def _in_time(self, planned: list[Planned], beside: Callable[[], None]) -> Iterator[Thread]:
+        began = monotonic()
         for each in planned:
             while monotonic() < began + each.at:
                 beside()
                 time.sleep(0.1)
-            threads.append(Thread(target=self._do, args=(each,)))
-            threads[-1].start()
-        while any(thread.is_alive() for thread in threads):
-            beside()
-            time.sleep(0.1)
-        if self.problems:
-            raise Failed("; ".join(self.problems))
+            yield Thread(target=self._do, args=(each,))
 
     def _do(self, fault: Planned) -> None:
-        self.latest = f"{fault.where} {fault.number + 1}: {fault.what}"
+        self.latest = name = f"{fault.where} {fault.number + 1}: {fault.what}"
         try:
             over = self._happen(fault)
-        except (OSError, Failed, subprocess.TimeoutExpired, psutil.Error, asyncpg.PostgresError) as error:
-            self.problems.append(f"{self.latest}: {type(error).__name__}: {error}")
+        except Exception as error:  # noqa: BLE001 - the edge: a thread would end unheard
+            with self._noting:
+                self.problems.append(f"{name}: {type(error).__name__}: {error}")
             return
-        if not over:
-            self.skipped += 1
-        else:
-            self.done[f"{fault.where}: {fault.what}"] += 1
-            self.last = max(self.last, over)
+        with self._noting:
+            if over is None:
+                self.skipped += 1
+            else:
+                self.done[f"{fault.where}: {fault.what}"] += 1
+                self.last = max(self.last or over, over)
 
-    def _happen(self, fault: Planned) -> float:
-        """When it was over; 0.0: it could not happen. The time that a process takes to start again comes after that."""
+    def _happen(self, fault: Planned) -> float | None:
+        """When it was over; None: it could not happen. What a process takes to start again comes after that."""
         if fault.where == POSTGRES:
             return self._disturb_postgres(fault.what)
         if fault.where == RECEIVER:
@@ -155,7 +170,7 @@ class Hands:
         slot = self.fleet.of(fault.where)[fault.number]
         with slot.lock:
             if not slot.is_at_work:
-                return 0.0
+                return None
             if fault.what == KILL:
                 return self._kill(slot)
             if fault.what == STOP:
@@ -167,29 +182,38 @@ class Hands:
             slot.signal(signal.SIGKILL)
             at = monotonic()
             slot.wait()
-            self.harms.append(Harm(KILL, slot.pid, at, at, self._leased_to(slot)))
-        time.sleep(AWAY_SECONDS)
+            self._note(Harm(KILL, slot.pid, at, at, self._leased_to(slot)))
+        self._linger(AWAY_SECONDS)
         self.fleet.start(slot)
         return at
 
     def _stop(self, slot: Slot) -> float:
         slot.signal(signal.SIGTERM)
         at = monotonic()
-        self.unclean += slot.wait() != 0
-        ended = monotonic()
-        self.harms.append(Harm(STOP, slot.pid, at, ended, frozenset()))
-        time.sleep(AWAY_SECONDS)
+        is_unclean, ended = slot.wait() != 0, monotonic()
+        self._note(Harm(STOP, slot.pid, at, ended, frozenset()), is_unclean=is_unclean)
+        self._linger(AWAY_SECONDS)
         self.fleet.start(slot)
         return ended
 
-    def _freeze(self, slot: Slot, seconds: float) -> float:
+    def _freeze(self, slot: Slot, seconds: float) -> float | None:
         with self._database:
-            slot.stand_still()
+            if not slot.stand_still():
+                return None
             at, leased = monotonic(), self._leased_to(slot)
-        time.sleep(seconds)
+        self._linger(seconds)
         slot.signal(signal.SIGCONT)
-        self.harms.append(Harm(FREEZE, slot.pid, at, monotonic(), leased))
+        self._note(Harm(FREEZE, slot.pid, at, monotonic(), leased))
         return monotonic()
+
+    def _note(self, harm: Harm, *, is_unclean: bool = False) -> None:
+        with self._noting:
+            self.harms.append(harm)
+            self.unclean += is_unclean
+
+    def _linger(self, seconds: float) -> None:
+        """A fault lasts so long, unless all ends before."""
+        self.fleet.over.wait(seconds)
 
     def _leased_to(self, slot: Slot) -> frozenset[str]:
         """What it may have in the air: all that is leased, to whomever, if it is one that delivers."""
@@ -211,7 +235,7 @@ class Hands:
 
     def _upset(self, fault: Planned) -> float:
         self.receivers.be(fault.number, fault.what)
-        time.sleep(fault.seconds)
+        self._linger(fault.seconds)
         self.receivers.be(fault.number, moody.WELL)
         return monotonic()
 
@@ -219,7 +243,7 @@ class Hands:
         assert self.disk is not None
         with self._database:  # nobody is killed meanwhile: it could not start again
             self.disk.fill()
-            time.sleep(seconds)
+            self._linger(seconds)
             self.disk.free()
             return monotonic()
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from threading import Lock
+from threading import Event, Lock
 
 import psutil  # type: ignore[import-untyped]
 
@@ -88,15 +88,18 @@ class Slot:
         assert self.process is not None
         self.process.send_signal(number)
 
-    def wait(self, seconds: float = STOP_SECONDS) -> int:
+    def wait(self) -> int:
         assert self.process is not None
-        return self.process.wait(seconds)
+        return self.process.wait(STOP_SECONDS)
 
-    def stand_still(self) -> None:
-        """SIGSTOP, and only back when it has taken effect."""
+    def stand_still(self) -> bool:
+        """SIGSTOP, and only back when it has taken effect. False: it had ended by itself."""
         self.signal(signal.SIGSTOP)
-        while psutil.Process(self.pid).status() != psutil.STATUS_STOPPED:
+        while not self.has_ended:  # until that is asked it stays in the system's table, if only as a zombie
+            if psutil.Process(self.pid).status() == psutil.STATUS_STOPPED:
+                return True
             time.sleep(0.005)
+        return False
 
     def end(self) -> None:
         if self.process is not None and self.process.poll() is None:
@@ -109,11 +112,15 @@ class Fleet:
     slots: list[Slot]
     tell: Callable[[list[int]], None]  # who delivers, whenever that changes
     revived: int = 0  # processes that had ended by themselves
+    over: Event = field(default_factory=Event)  # from here on nobody is started
 
     def of(self, role: str) -> list[Slot]:
         return [slot for slot in self.slots if slot.role == role]
 
     def start(self, slot: Slot) -> None:
+        """By whoever has the lock of the slot, so that nobody is started behind the end of all."""
+        if self.over.is_set():
+            return
         slot.start()
         self.tell([each.pid for each in self.slots if each.role in DELIVERING and each.pids])
 
@@ -136,11 +143,19 @@ class Fleet:
     def running(self) -> Iterator[None]:
         try:
             for slot in self.slots:
-                self.start(slot)
+                with slot.lock:
+                    self.start(slot)
             yield
         finally:
-            for slot in self.slots:
-                slot.end()
+            self.end()
+
+    def end(self) -> None:
+        """All of them, for good."""
+        self.over.set()
+        for slot in self.slots:
+            slot.end()  # whoever waits for it need not wait any longer
+            with slot.lock:
+                slot.end()  # it may have been started again meanwhile
 
 
 def make_slots(roles: Mapping[str, int], folder: Path, environment: Mapping[str, str]) -> list[Slot]:

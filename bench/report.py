@@ -1,6 +1,7 @@
 """Figures and goals as a table for people or one JSON document for machines."""
 
 import json
+import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -44,6 +45,11 @@ def conclude(parts: Sequence[Report], *, as_document: bool) -> int:
     whole = Report([f for part in parts for f in part.figures], [g for part in parts for g in part.goals])
     print(as_json(whole) if as_document else as_table(whole))
     return 0 if whole.met else 1
+
+
+def tell(what: str) -> None:
+    """On the way, beside what is reported."""
+    print(what, file=sys.stderr, flush=True)
 
 
 def as_json(report: Report) -> str:

@@ -4,7 +4,6 @@ The plan of faults follows from --seed, so that a run can be repeated; what they
 """
 
 import argparse
-import signal
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
@@ -14,11 +13,11 @@ from datetime import timedelta
 from pathlib import Path
 from time import monotonic, sleep
 
-from bench import faults, report
+from bench import command, faults, report
 from bench.backlog import make_client, make_doors
-from bench.engines import NAMES, Engine, Site, engine
+from bench.engines import Engine, Site, engine
 from bench.fleet import API, SERVER, WORKER, Disk, Fleet, Slot, make_slots, small_disk, wrong_clock
-from bench.inquest import Findings, Settled, account, late_answers, settle
+from bench.inquest import STEPS_SECONDS, Findings, Settled, account, late_answers, settle
 from bench.moody import Moody, moody
 from bench.report import Report
 from bench.servers import Failed, billhook_environment
@@ -28,7 +27,6 @@ RECEIVERS = 4
 OFFSETS = ("+3600s", "-3600s")  # of the clock of one worker, by the seed
 PROGRESS_SECONDS = 5.0
 FIRST_SECONDS = 300.0  # until the first is accepted
-SCHEDULE = ",".join(["1s"] * 10 + ["3s"] * 40)  # retries shall not decide how long anything takes
 BYTES_PER_SEND = 10_000  # what a notification, its delivery, its attempts and the log of changes take at most
 SPARE_MEGABYTES = 64
 
@@ -42,10 +40,6 @@ class Options:
     workers: int
     rate: float
     json: bool
-
-    @property
-    def engines(self) -> tuple[str, ...]:
-        return tuple(reversed(NAMES)) if self.engine == "both" else (self.engine,)
 
     @property
     def seconds(self) -> float:
@@ -72,7 +66,7 @@ def soak(on: Engine, options: Options) -> Report:
                 _wait_for_the_first(scene)
                 tell.begin()
                 hands.carry_out(planned, tell)
-            settled = settle(scene.site, since=hands.last, beside=tell)
+            settled = settle(scene.site, last_fault=hands.last, load_ended=monotonic(), beside=tell)
             return account(_findings(on, scene, hands, settled))
 
 
@@ -107,7 +101,7 @@ def _scene(on: Engine, options: Options) -> Iterator[Scene]:
 def _slots(site: Site, logs: Path, options: Options) -> tuple[list[Slot], str]:
     ours = {
         "BILLHOOK_BASE_URL": "https://soak.example.com",
-        "BILLHOOK_RETRY_SCHEDULE": SCHEDULE,
+        "BILLHOOK_RETRY_SCHEDULE": ",".join(f"{seconds}s" for seconds in STEPS_SECONDS),
         "BILLHOOK_LOG_FORMAT": "json",
     }
     environment = {**billhook_environment(site.data_dir), **site.environment, **ours}
@@ -125,6 +119,7 @@ def _slots(site: Site, logs: Path, options: Options) -> tuple[list[Slot], str]:
 def _wait_for_the_first(scene: Scene) -> None:
     deadline = monotonic() + FIRST_SECONDS
     while not scene.load.told.accepted or not scene.receivers.distinct():
+        scene.load.must_go_on()
         if monotonic() > deadline:
             raise Failed("nothing was accepted and delivered at all:\n" + _last_words(scene.fleet))
         sleep(0.1)
@@ -166,17 +161,16 @@ class Progress:
 
     def __call__(self) -> None:
         self._scene.fleet.revive()
+        self._scene.load.must_go_on()
         if monotonic() < self._said + PROGRESS_SECONDS:
             return
         self._said = monotonic()
         told, hands = self._scene.load.told, self._hands
         elapsed, whole = (timedelta(seconds=round(each)) for each in (self._said - self._began, self._seconds))
         arrived = self._scene.receivers.distinct()
-        print(
+        report.tell(
             f"{self._name} {elapsed} of {whole}: accepted {len(told.accepted):,}, arrived {arrived:,}, "
-            f"503s {told.answers['503']:,}, faults {hands.done.total()} ({hands.latest})",
-            file=sys.stderr,
-            flush=True,
+            f"503s {told.answers['503']:,}, faults {hands.done.total()} ({hands.latest})"
         )
 
 
@@ -192,7 +186,7 @@ def _at_least_one(kind: Callable[[str], float]) -> Callable[[str], float]:
 
 def _options(arguments: Sequence[str] | None) -> Options:
     parser = argparse.ArgumentParser(prog="scripts/bench soak", description=__doc__)
-    parser.add_argument("--engine", choices=(*NAMES, "both"), default="postgres", help="which database (postgres)")
+    command.offer_engines(parser, default="postgres")
     parser.add_argument("--minutes", type=_at_least_one(float), default=5.0, help="of load and faults (5)")
     parser.add_argument("--seed", type=int, default=1, help="of the plan of faults (1)")
     parser.add_argument("--api", type=_at_least_one(int), default=2, help="API processes, on PostgreSQL (2)")
@@ -202,18 +196,17 @@ def _options(arguments: Sequence[str] | None) -> Options:
     return Options(**vars(parser.parse_args(arguments)))
 
 
+def run(options: Options) -> int:
+    done: list[Report] = []
+    for name in command.engines_of(options.engine):
+        with engine(name) as on:
+            done.append(soak(on, options))
+    return report.conclude(done, as_document=options.json)
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     options = _options(arguments)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that every process we started is ended
-    done: list[Report] = []
-    try:
-        for name in options.engines:
-            with engine(name) as on:
-                done.append(soak(on, options))
-    except Failed as failure:
-        print(failure, file=sys.stderr)
-        return 1
-    return report.conclude(done, as_document=options.json)
+    return command.carry_out(lambda: run(options))
 
 
 if __name__ == "__main__":

@@ -18,12 +18,15 @@ import uvloop
 
 from bench.backlog import BODY
 from bench.credentials import Credentials
+from bench.servers import Failed
 
 SENDERS = 8
 ANSWER_SECONDS = 5.0  # a process that stands still does not answer; the next one is asked instead
 AGAIN_SECONDS = 0.2
 FINISH_SECONDS = 90.0  # at the end, for what is still being repeated
 JSON = {"Content-Type": "application/json"}
+NO_ANSWER, CUT_OFF = "no answer in time", "connection lost or refused"
+FOR_A_TOKEN = " for a token"
 
 
 @dataclass(frozen=True)
@@ -50,10 +53,11 @@ class Load:
         self._doors = itertools.cycle(plan.groups)
         self._ports = itertools.cycle(plan.ports)
         self._give_up_at = float("inf")
+        self._problem: Exception | None = None  # that ended it
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        thread = threading.Thread(target=lambda: uvloop.run(self._run()), name="senders")
+        thread = threading.Thread(target=self._work, name="senders")
         thread.start()
         patience = 0.0  # where the run was broken off
         try:
@@ -63,6 +67,18 @@ class Load:
             self._give_up_at = monotonic() + patience
             self._enough.set()
             thread.join()
+        self.must_go_on()
+
+    def must_go_on(self) -> None:
+        """What nobody expected ends the load, and without one nothing could be lost."""
+        if self._problem is not None:
+            raise Failed(f"the load has ended: {type(self._problem).__name__}: {self._problem}") from self._problem
+
+    def _work(self) -> None:
+        try:
+            uvloop.run(self._run())
+        except Exception as problem:  # noqa: BLE001 - the edge: a thread would end unheard
+            self._problem = problem
 
     async def _run(self) -> None:
         timeout = aiohttp.ClientTimeout(total=ANSWER_SECONDS)
@@ -93,9 +109,9 @@ class Load:
             async with http.post(base + path, data=BODY, headers=headers) as answer:
                 return await self._hear(http, base, answer)
         except TimeoutError:
-            self.told.answers["no answer in time"] += 1
-        except aiohttp.ClientError:
-            self.told.answers["connection lost or refused"] += 1
+            self.told.answers[NO_ANSWER] += 1
+        except (aiohttp.ClientError, ConnectionError):
+            self.told.answers[CUT_OFF] += 1
         return False
 
     async def _hear(self, http: aiohttp.ClientSession, base: str, answer: aiohttp.ClientResponse) -> bool:
@@ -115,4 +131,4 @@ class Load:
             if answer.status == 201:
                 self._token = (await answer.json())["data"]["access_token"]
             else:
-                self.told.answers[f"{answer.status} for a token"] += 1
+                self.told.answers[f"{answer.status}{FOR_A_TOKEN}"] += 1
