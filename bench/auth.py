@@ -1,7 +1,6 @@
 """What a token costs: Billhook against oidc-provider, against bare signing, and with 10 clients against 100,000."""
 
 import argparse
-import signal
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -10,7 +9,7 @@ from dataclasses import astuple, dataclass
 from pathlib import Path
 from statistics import median
 
-from bench import load, report
+from bench import command, load, report
 from bench.credentials import Credentials, auth_request
 from bench.peers.oidc_provider import oidc_provider, token_request
 from bench.report import Figure, Goal, Report, at_least, at_most
@@ -221,15 +220,7 @@ def _options(arguments: Sequence[str] | None) -> Options:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     options = _options(arguments)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that every process we started is stopped
-    try:
-        parts = [issuing(options), growing(options)]
-    except Failed as failure:
-        print(failure, file=sys.stderr)
-        return 1
-    whole = Report([f for part in parts for f in part.figures], [g for part in parts for g in part.goals])
-    print(report.as_json(whole) if options.json else report.as_table(whole))
-    return 0 if whole.met else 1
+    return command.carry_out(lambda: report.conclude([issuing(options), growing(options)], as_document=options.json))
 
 
 if __name__ == "__main__":

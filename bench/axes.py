@@ -6,7 +6,6 @@ all. The steady figure is CPU time: rates depend on who else uses the cores.
 
 import asyncio
 import shutil
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -15,21 +14,19 @@ from dataclasses import dataclass
 from functools import partial
 
 import asyncpg
-from sqlalchemy import func, select
 
 from bench import auth
 from bench.auth import Target
-from bench.backlog import Door, make_doors, queue_up
+from bench.backlog import Door, count_pending, make_doors, queue_up
 from bench.bulk import add_due, add_finished, copy_doors
 from bench.credentials import auth_request
 from bench.draining import ORGANIZATIONS, PROVIDERS, SLOWEST, drain
 from bench.engines import Engine, Site, execute
 from bench.receiver import Receiver, receiver
+from bench.report import tell
 from bench.seed import seed_installation
 from bench.servers import Failed, Server, billhook, billhook_worker
 from billhook.delivery.context import CHANNEL
-from billhook.delivery.store import IS_PENDING, deliveries
-from billhook.storage.database import open_database
 
 ROW_BYTES = 3000  # of disk for a finished delivery while it is made, with its attempt, indexes and log
 START_SECONDS = 120.0
@@ -72,7 +69,7 @@ def take_turns(name: str, on: Engine, turns: dict[int, Turn], rounds: int, keep:
             if number == 0 or size == max(turns):
                 keep(samples)
             cost = f"{sample.cpu_us:,.0f} + {sample.database_us:,.0f} us"
-            tell(on, f"round {number + 1}, {size:,} {name}: {cost}, {sample.per_second:,.0f}/s")
+            tell(f"{on.name}: round {number + 1}, {size:,} {name}: {cost}, {sample.per_second:,.0f}/s")
 
 
 def clients(on: Engine, sizes: Sequence[int], effort: Effort, keep: Keep) -> None:
@@ -81,7 +78,7 @@ def clients(on: Engine, sizes: Sequence[int], effort: Effort, keep: Keep) -> Non
         turns: dict[int, Turn] = {}
         for size in sizes:
             target = stack.enter_context(_issuing(on, size))
-            tell(on, f"{size:,} clients: registered")
+            tell(f"{on.name}: {size:,} clients: registered")
             auth.measure(target, seconds=auth.WARM_UP_SECONDS)
             turns[size] = partial(_tokens, target, effort)
         take_turns("clients", on, turns, effort.rounds, keep)
@@ -140,9 +137,8 @@ def _has_room(on: Engine, rows: int) -> bool:
     free = shutil.disk_usage(tempfile.gettempdir()).free
     if fits := rows * ROW_BYTES <= free:
         return fits
-    tell(
-        on, f"{rows:,} rows are left out: they need {rows * ROW_BYTES / 2**30:.0f} GiB, and {free / 2**30:.0f} are free"
-    )
+    needed = f"they need {rows * ROW_BYTES / 2**30:.0f} GiB, and {free / 2**30:.0f} are free"
+    tell(f"{on.name}: {rows:,} rows are left out: {needed}")
     return False
 
 
@@ -159,26 +155,17 @@ def _side_by_side(
         for size in sizes:
             began = time.monotonic()
             turns[size] = prepare(stack.enter_context(on.site()), to, size)
-            tell(on, f"{size:,} {name}: made in {time.monotonic() - began:.0f} s")
+            tell(f"{on.name}: {size:,} {name}: made in {time.monotonic() - began:.0f} s")
         take_turns(name, on, turns, effort.rounds, keep)
 
 
 def _drain(site: Site, to: Receiver, doors: list[Door], *, waiting: int, count: int) -> Sample:
     """Fill up what is due to `waiting`, and see `count` of it arrive."""
-    queue_up(site, doors, max(waiting - asyncio.run(_pending(site)), 0))
+    queue_up(site, doors, max(waiting - count_pending(site), 0))
     site.settle()
     done = drain(site, to, count, is_all=count == waiting)
     cpu_us, database_us = done.worker_microseconds, done.database_microseconds
     return Sample(cpu_us, database_us, done.per_second, done.worker_mebibytes, done.repeats)
-
-
-async def _pending(site: Site) -> int:
-    db = open_database(site.location)
-    try:
-        async with db.reading() as tx:
-            return int((await tx.execute(select(func.count()).where(deliveries.c.state == IS_PENDING))).scalar_one())
-    finally:
-        await db.close()
 
 
 def workers(on: Engine, sizes: Sequence[int], effort: Effort, keep: Keep) -> None:
@@ -208,7 +195,7 @@ def _drain_together(site: Site, to: Receiver, doors: list[Door], size: int, coun
         asyncio.run(execute(site.location, DUE_NOW))
         database_before = site.engine.cpu_seconds()
         asyncio.run(execute(site.location, f"NOTIFY {CHANNEL}"))
-        tally = to.wait_for(count, seconds=30 + count / SLOWEST)
+        tally = to.wait_for(count, seconds=30 + count / SLOWEST, by=started)
         worked, stored = _cpu_seconds(started) - before, site.engine.cpu_seconds() - database_before
         mebibytes = max(worker.rss_bytes() for worker in started) / 2**20
     return Sample(worked / count * 1e6, stored / count * 1e6, tally.per_second, mebibytes, to.tally().count - count)
@@ -229,7 +216,3 @@ async def _all_listen(site: Site, size: int) -> None:
 
 def _cpu_seconds(started: list[Server]) -> float:
     return sum(worker.cpu_seconds() for worker in started)
-
-
-def tell(on: Engine, what: str) -> None:
-    print(f"{on.name}: {what}", file=sys.stderr, flush=True)

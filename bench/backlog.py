@@ -8,6 +8,8 @@ from datetime import UTC, datetime
 from itertools import cycle, islice
 from uuid import uuid4
 
+from sqlalchemy import func, select
+
 from bench.credentials import Credentials, notification_request
 from bench.engines import Site
 from bench.servers import Failed, Server
@@ -17,11 +19,12 @@ from billhook.accounts.organizations import create_organization, find_organizati
 from billhook.auth import manage as clients
 from billhook.auth.manage import Author, ClientSpec
 from billhook.delivery.accept import Accepted, Send, accept
+from billhook.delivery.store import IS_PENDING, deliveries
 from billhook.groups import manage as groups
 from billhook.groups.directory import Directory
 from billhook.groups.manage import ProviderSpec
 from billhook.providers.kinds import Message
-from billhook.storage.database import Transaction
+from billhook.storage.database import Transaction, open_database
 
 MESSAGE = Message("Budget exceeded", "The budget of project A is exceeded by 12 %. " * 5)
 BODY = json.dumps({"title": MESSAGE.title, "content": MESSAGE.content})
@@ -78,6 +81,19 @@ def queue_up(site: Site, doors: list[Door], count: int) -> None:
                     raise Failed("a notification of the backlog was not accepted")
 
     asyncio.run(work())
+
+
+def count_pending(site: Site) -> int:
+    async def work() -> int:
+        db = open_database(site.location)
+        try:
+            async with db.reading() as tx:
+                pending = select(func.count()).where(deliveries.c.state == IS_PENDING)
+                return int((await tx.execute(pending)).scalar_one())
+        finally:
+            await db.close()
+
+    return asyncio.run(work())
 
 
 def make_client(site: Site) -> Credentials:

@@ -1,27 +1,21 @@
 """Senders of webhooks under test, each with a batch to send: ours, Apprise, and Celery with Redis."""
 
-import asyncio
 import os
 import subprocess
 import tempfile
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-import psutil  # type: ignore[import-untyped]
-from sqlalchemy import func, select
-
-from bench.backlog import MESSAGE, make_doors, queue_up
+from bench.backlog import MESSAGE, count_pending, make_doors, queue_up
 from bench.draining import ORGANIZATIONS, PROVIDERS
 from bench.engines import Engine, Site
 from bench.peers.environment import HERE, peers_python
 from bench.receiver import Receiver
 from bench.redis import Redis, redis_server
 from bench.servers import Failed, Server, billhook_worker, running
-from billhook.delivery.store import State, deliveries
-from billhook.storage.database import open_database
 
 QUEUE_SECONDS = 600.0
 
@@ -58,16 +52,6 @@ class Contestant(Protocol):
     def batch(self, to: Receiver, count: int) -> AbstractContextManager[Batch]: ...
 
 
-def memory_bytes(process: psutil.Process) -> int:
-    """What the tree uses, pages that are shared counted once; forked children share most of theirs."""
-    total = 0
-    for each in [process, *process.children(recursive=True)]:
-        with suppress(psutil.NoSuchProcess):  # PostgreSQL's helpers come and go
-            memory = each.memory_full_info()
-            total += int(getattr(memory, "pss", memory.rss))
-    return total
-
-
 # Ours
 
 
@@ -99,20 +83,10 @@ class BillhookBatch:
         return self.site.engine.cpu_seconds()
 
     def store_bytes(self) -> int:
-        postgres = self.site.engine.postgres
-        return 0 if postgres is None else memory_bytes(psutil.Process(postgres.get_pid()))
+        return self.site.engine.memory_bytes()
 
     def is_worked_off(self) -> bool:
-        return asyncio.run(self._pending()) == 0
-
-    async def _pending(self) -> int:
-        db = open_database(self.site.location)
-        try:
-            async with db.reading() as tx:
-                pending = select(func.count()).where(deliveries.c.state == State.PENDING)
-                return int((await tx.execute(pending)).scalar_one())
-        finally:
-            await db.close()
+        return count_pending(self.site) == 0
 
     def held_back(self) -> int:
         return 0
@@ -214,7 +188,7 @@ class CeleryBatch:
         return self.redis.server.cpu_seconds()
 
     def store_bytes(self) -> int:
-        return memory_bytes(self.redis.server.process)
+        return self.redis.server.memory_bytes()
 
     def is_worked_off(self) -> bool:
         return self.redis.ask("LLEN celery") == 0

@@ -1,17 +1,15 @@
 """What delivering costs: drain and accept rates, latency, and what a hung provider or a million rows change."""
 
 import argparse
-import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from bench import report
+from bench import command, report
 from bench.answering import accepting, beside_hung, travelling
 from bench.draining import draining, growing
-from bench.engines import NAMES, Engine, engine
+from bench.engines import Engine, engine
 from bench.report import Report
-from bench.servers import Failed
 
 PARTS = ("drain", "accept", "latency", "hung", "million")
 DRAIN_ROUNDS, ACCEPT_ROUNDS = 3, 3
@@ -28,10 +26,6 @@ class Options:
     seconds: float
     json: bool
 
-    @property
-    def engines(self) -> tuple[str, ...]:
-        return NAMES if self.engine == "both" else (self.engine,)
-
 
 def measure(on: Engine, options: Options) -> Iterator[Report]:
     rounds, few = options.rounds, min(options.deliveries, 5000)
@@ -43,21 +37,14 @@ def measure(on: Engine, options: Options) -> Iterator[Report]:
         "million": lambda: growing(on, deliveries=few, rows=options.rows, rounds=rounds or NOISY_ROUNDS),
     }
     for part in options.part:
-        print(f"{on.name}: {part} ...", file=sys.stderr, flush=True)
+        report.tell(f"{on.name}: {part} ...")
         yield parts[part]()
-
-
-def _parts(text: str) -> tuple[str, ...]:
-    chosen = tuple(text.split(","))
-    if unknown := set(chosen) - set(PARTS):
-        raise argparse.ArgumentTypeError(f"no such part: {', '.join(sorted(unknown))}; there are {', '.join(PARTS)}")
-    return chosen
 
 
 def _options(arguments: Sequence[str] | None) -> Options:
     parser = argparse.ArgumentParser(prog="scripts/bench delivery", description=__doc__)
-    parser.add_argument("--engine", choices=(*NAMES, "both"), default="both", help="which database (both)")
-    parser.add_argument("--part", type=_parts, default=PARTS, help=f"some of {','.join(PARTS)} (all)")
+    command.offer_engines(parser)
+    parser.add_argument("--part", type=command.some_of(PARTS), default=PARTS, help=f"some of {','.join(PARTS)} (all)")
     parser.add_argument("--deliveries", type=int, default=20_000, help="of a backlog; million: at most 5000 (20000)")
     parser.add_argument("--rows", type=int, default=1_000_000, help="of the large database (1000000)")
     parser.add_argument("--rounds", type=int, help="how often each is measured (3; hung and million 5)")
@@ -66,18 +53,17 @@ def _options(arguments: Sequence[str] | None) -> Options:
     return Options(**vars(parser.parse_args(arguments)))
 
 
+def run(options: Options) -> int:
+    done: list[Report] = []
+    for name in command.engines_of(options.engine):
+        with engine(name) as on:
+            done += measure(on, options)
+    return report.conclude(done, as_document=options.json)
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     options = _options(arguments)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that every process we started is stopped
-    done: list[Report] = []
-    try:
-        for name in options.engines:
-            with engine(name) as on:
-                done += measure(on, options)
-    except Failed as failure:
-        print(failure, file=sys.stderr)
-        return 1
-    return report.conclude(done, as_document=options.json)
+    return command.carry_out(lambda: run(options))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,5 @@
 """How fast a worker drains a backlog: against a bare client, and with a million other rows against ten thousand."""
 
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,9 +10,9 @@ from bench.backlog import BODY, Door, make_doors, queue_up
 from bench.bare import Posted, post_bare
 from bench.engines import Engine, Site
 from bench.history import fill
-from bench.receiver import POLL_SECONDS, Receiver, Tally, receiver
-from bench.report import Figure, Report, at_least
-from bench.servers import Failed, Server, billhook_worker
+from bench.receiver import Receiver, receiver
+from bench.report import Figure, Report, at_least, tell
+from bench.servers import Failed, billhook_worker
 
 BARE_SHARE = 0.5  # of the bare client's rate
 MANY_SHARE = 0.9  # of the rate with few other rows
@@ -39,9 +38,9 @@ def drain(site: Site, to: Receiver, count: int, *, is_all: bool = True) -> Drain
     to.reset()
     with billhook_worker(site.data_dir, settings=site.environment) as worker:
         meters = (worker.cpu_seconds, site.engine.cpu_seconds, to.cpu_seconds)
-        begun = _wait(worker, to, site, until=1, seconds=START_SECONDS)
+        begun = to.wait_for(1, seconds=START_SECONDS, by=[worker])
         before = [meter() for meter in meters]
-        ended = _wait(worker, to, site, until=count, seconds=30 + count / SLOWEST)
+        ended = to.wait_for(count, seconds=30 + count / SLOWEST, by=[worker])
         each = max(ended.count - begun.count, 1)
         worked, stored, received = (
             (meter() - earlier) / each * 1e6 for meter, earlier in zip(meters, before, strict=True)
@@ -53,16 +52,6 @@ def drain(site: Site, to: Receiver, count: int, *, is_all: bool = True) -> Drain
     return Drained(ended.per_second, worked, stored, received, repeats=repeats, worker_mebibytes=mebibytes)
 
 
-def _wait(worker: Server, to: Receiver, site: Site, *, until: int, seconds: float) -> Tally:
-    deadline = time.monotonic() + seconds
-    while (tally := to.tally()).distinct < until:
-        if not worker.is_alive or time.monotonic() > deadline:
-            log = (site.data_dir / "worker.log").read_text(errors="replace")[-4000:]
-            raise Failed(f"the worker delivered {tally.distinct} of {until} within {seconds:.0f} s:\n{log}")
-        time.sleep(POLL_SECONDS)
-    return tally
-
-
 def draining(engine: Engine, *, deliveries: int, rounds: int) -> Report:
     """The worker and the bare client in turn; each worker is held against the client before and after it."""
     workers: list[Drained] = []
@@ -71,7 +60,7 @@ def draining(engine: Engine, *, deliveries: int, rounds: int) -> Report:
         for _ in range(rounds):
             workers.append(_drain_fresh(engine, to, deliveries))
             bare.append(post_bare(to, BODY, deliveries))
-            _tell(engine, f"drained {workers[-1].per_second:,.0f}/s, bare {bare[-1].per_second:,.0f}/s")
+            tell(f"{engine.name}: drained {workers[-1].per_second:,.0f}/s, bare {bare[-1].per_second:,.0f}/s")
     around = [mean([before.per_second, after.per_second]) for before, after in zip(bare, bare[1:], strict=False)]
     ratio = median(worker.per_second / rate for worker, rate in zip(workers, around, strict=True))
     goal = at_least(f"{engine.name}: drain rate over a bare client's", ratio, BARE_SHARE)
@@ -109,7 +98,8 @@ def growing(engine: Engine, *, deliveries: int, rows: int, rounds: int) -> Repor
         for _ in range(rounds):
             few_rates.append(few.drain(to, deliveries))
             many_rates.append(many.drain(to, deliveries))
-            _tell(engine, f"{few_rates[-1]:,.0f}/s with {FEW_ROWS:,} rows, {many_rates[-1]:,.0f}/s with {rows:,}")
+            rates = f"{few_rates[-1]:,.0f}/s with {FEW_ROWS:,} rows, {many_rates[-1]:,.0f}/s with {rows:,}"
+            tell(f"{engine.name}: {rates}")
     ratio = median(many_rate / few_rate for few_rate, many_rate in zip(few_rates, many_rates, strict=True))
     figures = [
         Figure(f"{engine.name}: drain rate, {FEW_ROWS:,} other rows", median(few_rates), "per s"),
@@ -139,9 +129,5 @@ def _crowded(engine: Engine, to: Receiver, rows: int) -> Iterator[Crowd]:
         drained, later, broken = doors[:PROVIDERS], doors[PROVIDERS : 2 * PROVIDERS], doors[2 * PROVIDERS :]
         began = time.monotonic()
         fill(site, rows, finished=doors, later=later, broken=broken)
-        _tell(engine, f"{rows:,} rows made in {time.monotonic() - began:.0f} s")
+        tell(f"{engine.name}: {rows:,} rows made in {time.monotonic() - began:.0f} s")
         yield Crowd(site, drained)
-
-
-def _tell(engine: Engine, what: str) -> None:
-    print(f"{engine.name}: {what}", file=sys.stderr, flush=True)

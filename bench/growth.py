@@ -4,7 +4,6 @@ import argparse
 import json
 import os
 import platform
-import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -14,13 +13,12 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from bench import axes, report
+from bench import axes, command, report
 from bench.auth import typical_ratio
 from bench.axes import Effort, Keep, Sample, Samples
 from bench.drawing import draw
-from bench.engines import NAMES, Engine, engine
+from bench.engines import Engine, engine
 from bench.report import Figure, Goal, Report, at_most
-from bench.servers import Failed
 
 HERE = Path(__file__).parent
 RESULTS, PLOTS = HERE / "results", HERE / "plots"
@@ -61,10 +59,6 @@ class Options:
     draw: bool
     out: Path | None
     json: bool
-
-    @property
-    def engines(self) -> tuple[str, ...]:
-        return NAMES if self.engine == "both" else (self.engine,)
 
     @property
     def effort(self) -> Effort:
@@ -130,11 +124,11 @@ def samples_of(found: dict[str, Any]) -> Samples:
 
 def measure(options: Options) -> Iterator[str]:
     """Writes down what it finds as it goes, in the place of what was there; yields the keys of what it has measured."""
-    for engine_name in options.engines:
+    for engine_name in command.engines_of(options.engine):
         with engine(engine_name) as on:
             for name in options.axis:
                 which, axis = key(name, engine_name), AXES[name]
-                axes.tell(on, f"{name} ...")
+                report.tell(f"{on.name}: {name} ...")
                 axis.measure(on, options.sizes(axis), options.effort, partial(_keep, options, which))
                 yield which
 
@@ -163,19 +157,14 @@ def _cost(rounds: list[Sample]) -> list[float]:
     return [sample.cpu_us + sample.database_us for sample in rounds]
 
 
-def _chosen(text: str) -> tuple[str, ...]:
-    chosen = tuple(text.split(","))
-    if unknown := set(chosen) - set(AXES):
-        raise argparse.ArgumentTypeError(f"no such axis: {', '.join(sorted(unknown))}; there are {', '.join(AXES)}")
-    return chosen
-
-
 def _options(arguments: Sequence[str] | None) -> Options:
     parser = argparse.ArgumentParser(prog="scripts/bench growth", description=__doc__)
-    parser.add_argument("--engine", choices=(*NAMES, "both"), default="both", help="which database (both)")
-    parser.add_argument("--axis", type=_chosen, default=tuple(AXES), help=f"some of {','.join(AXES)} (all)")
+    command.offer_engines(parser)
     parser.add_argument(
-        "--most", type=int, help="leave out larger sizes: 10,000,000 rows take 15 GB of disk a database"
+        "--axis", type=command.some_of(AXES), default=tuple(AXES), help=f"some of {','.join(AXES)} (all)"
+    )
+    parser.add_argument(
+        "--most", type=int, help="leave out larger sizes: 10,000,000 rows take 9 to 12 GB of disk a database"
     )
     parser.add_argument("--rounds", type=int, help=f"how often each size has its turn ({EFFORT.rounds})")
     parser.add_argument("--deliveries", type=int, help=f"of one drain ({EFFORT.deliveries})")
@@ -188,18 +177,17 @@ def _options(arguments: Sequence[str] | None) -> Options:
     return Options(**vars(parser.parse_args(arguments)))
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    options = _options(arguments)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that every process we started is stopped
-    try:
-        done = [] if options.draw else list(measure(options))
-    except Failed as failure:
-        print(failure, file=sys.stderr)
-        return 1
+def run(options: Options) -> int:
+    done = [] if options.draw else list(measure(options))
     known = {which: samples_of(found) for which, found in read(options.document).items()}
     draw(known, options.plots)
     judged = [judge(which, each) for which, each in known.items() if options.draw or which in done]
     return report.conclude(judged, as_document=options.json)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    options = _options(arguments)
+    return command.carry_out(lambda: run(options))
 
 
 if __name__ == "__main__":

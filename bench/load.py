@@ -27,12 +27,11 @@ STALLED_SECONDS = 90.0  # past the end of the run: a slow hash for each connecti
 
 @dataclass(frozen=True)
 class Plan:
-    """What to send. The run ends after `count` answers or `seconds`, whichever is first."""
+    """What to send, and for how long."""
 
     port: int
     requests: tuple[str, ...]  # whole HTTP requests in Latin-1; connections take turns over them
     connections: int = 32
-    count: int = 1_000_000
     seconds: float = 3.0
     rate: float | None = None  # requests a second over all connections; None is as fast as answers come
 
@@ -95,7 +94,6 @@ class Tally:
     def __init__(self, plan: Plan) -> None:
         self.statuses: Counter[int] = Counter()
         self.latencies: list[float] = []
-        self._left = plan.count
         self._seconds = plan.seconds
         self.started_at = self.ended_at = 0.0
 
@@ -103,11 +101,7 @@ class Tally:
         self.started_at = perf_counter()
 
     def may_send(self, now: float) -> bool:
-        """Takes one from the count, so that requests under way on other connections cannot exceed it."""
-        if self._left <= 0 or now - self.started_at >= self._seconds:
-            return False
-        self._left -= 1
-        return True
+        return now - self.started_at < self._seconds
 
     def record(self, status: int, *, latency: float, now: float) -> None:
         self.statuses[status] += 1

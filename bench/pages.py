@@ -3,7 +3,6 @@
 import argparse
 import asyncio
 import re
-import signal
 import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -11,9 +10,9 @@ from statistics import median, quantiles
 
 import httpx
 
-from bench import report
+from bench import command, report
 from bench.backlog import Door, make_doors
-from bench.engines import NAMES, Engine, Site, engine
+from bench.engines import Engine, Site, engine
 from bench.history import fill
 from bench.report import Figure, Report, at_most
 from bench.servers import Failed, billhook
@@ -45,7 +44,7 @@ PAGES = {
 def measure(on: Engine, *, rows: int, times: int) -> Report:
     with on.site() as site:
         doors = make_doors(site, "http://127.0.0.1:9/hook", PROVIDERS)
-        print(f"{on.name}: making {rows:,} rows ...", file=sys.stderr, flush=True)
+        report.tell(f"{on.name}: making {rows:,} rows ...")
         fill(site, rows, finished=doors, later=doors, broken=doors[:1])
         token = asyncio.run(_sign_in(site.settings))
         with billhook(site.data_dir, settings=site.environment, options=["--no-worker"]) as server:
@@ -90,23 +89,23 @@ def _taken(site: Site, paths: dict[str, str]) -> dict[str, list[float]]:
     return {name: [float(ms) for at, ms in lines if at == path][WARM_UP:] for name, path in paths.items()}
 
 
+def run(engines: Sequence[str], *, rows: int, times: int, as_document: bool) -> int:
+    done: list[Report] = []
+    for name in engines:
+        with engine(name) as on:
+            done.append(measure(on, rows=rows, times=times))
+    return report.conclude(done, as_document=as_document)
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="scripts/bench pages", description=__doc__)
-    parser.add_argument("--engine", choices=(*NAMES, "both"), default="both", help="which database (both)")
+    command.offer_engines(parser)
     parser.add_argument("--rows", type=int, default=1_000_000, help="deliveries (1000000)")
     parser.add_argument("--times", type=int, default=20, help="how often each page is opened (20)")
     parser.add_argument("--json", action="store_true", help="print one JSON document instead of a table")
-    options = parser.parse_args(arguments)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that every process we started is stopped
-    done: list[Report] = []
-    try:
-        for name in NAMES if options.engine == "both" else (options.engine,):
-            with engine(name) as on:
-                done.append(measure(on, rows=options.rows, times=options.times))
-    except Failed as failure:
-        print(failure, file=sys.stderr)
-        return 1
-    return report.conclude(done, as_document=options.json)
+    given = parser.parse_args(arguments)
+    engines = command.engines_of(given.engine)
+    return command.carry_out(lambda: run(engines, rows=given.rows, times=given.times, as_document=given.json))
 
 
 if __name__ == "__main__":

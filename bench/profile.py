@@ -11,12 +11,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-import psutil  # type: ignore[import-untyped]
-
-from bench import load
+from bench import command, load
 from bench.backlog import make_client, make_doors, queue_up, send_requests
 from bench.credentials import auth_request
-from bench.draining import ORGANIZATIONS, PROVIDERS
+from bench.draining import ORGANIZATIONS, PROVIDERS, SLOWEST, START_SECONDS
 from bench.engines import Engine, Site, engine
 from bench.receiver import POLL_SECONDS, Receiver, receiver
 from bench.servers import Failed, Server, billhook, billhook_worker
@@ -117,12 +115,12 @@ class Sampler:
     @contextmanager
     def on(self, server: Server) -> Iterator[Callable[[int], Profile]]:
         """The block does the operations; what it yields makes the profile once their number is known."""
-        server.process.send_signal(signal.SIGUSR1)
+        server.signal(signal.SIGUSR1)
         before = server.cpu_seconds()
         yield lambda count: self._profile(server, server.cpu_seconds() - before, count)
 
     def _profile(self, server: Server, cpu_seconds: float, count: int) -> Profile:
-        server.process.send_signal(signal.SIGUSR2)
+        server.signal(signal.SIGUSR2)
         deadline = time.monotonic() + WRITE_SECONDS
         while not self.file.exists():
             if time.monotonic() > deadline or not server.is_alive:
@@ -167,19 +165,15 @@ def of_delivering(site: Site, to: Receiver, count: int) -> Profile:
     site.settle()
     to.reset()
     with billhook_worker(site.data_dir, settings=_environment(site), module=sampler.module) as worker:
-        _wait_for(worker, to, WARM_UP_DELIVERIES)
+        to.wait_for(WARM_UP_DELIVERIES, seconds=_patience(WARM_UP_DELIVERIES), by=[worker])
         with sampler.on(worker) as profile:
             begun = to.tally().distinct
-            _wait_for(worker, to, count)
+            to.wait_for(count, seconds=_patience(count), by=[worker])
             return profile(count - begun)
 
 
-def _wait_for(worker: Server, to: Receiver, count: int) -> None:
-    deadline = time.monotonic() + 60 + count / 50
-    while to.tally().distinct < count:
-        if time.monotonic() > deadline or not worker.is_alive:
-            raise Failed("the worker has stopped delivering")
-        time.sleep(POLL_SECONDS)
+def _patience(count: int) -> float:
+    return START_SECONDS + count / SLOWEST
 
 
 def _environment(site: Site) -> dict[str, str]:
@@ -195,20 +189,19 @@ def measure(on: Engine, *, seconds: float, deliveries: int) -> Iterator[Profile]
         yield of_delivering(site, to, deliveries)
 
 
+def run(*, seconds: float, deliveries: int) -> int:
+    with engine("postgres") as on:
+        for profile in measure(on, seconds=seconds, deliveries=deliveries):
+            print(profile.table(), end="\n\n", flush=True)
+    return 0
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="scripts/bench profile", description=__doc__)
     parser.add_argument("--seconds", type=float, default=10.0, help="of load for tokens and accepting (10)")
     parser.add_argument("--deliveries", type=int, default=20_000, help="of a backlog (20000)")
     options = parser.parse_args(arguments)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that every process we started is stopped
-    try:
-        with engine("postgres") as on:
-            for profile in measure(on, seconds=options.seconds, deliveries=options.deliveries):
-                print(profile.table(), end="\n\n", flush=True)
-    except (Failed, psutil.NoSuchProcess) as failure:
-        print(failure, file=sys.stderr)
-        return 1
-    return 0
+    return command.carry_out(lambda: run(seconds=options.seconds, deliveries=options.deliveries))
 
 
 if __name__ == "__main__":

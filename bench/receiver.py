@@ -8,7 +8,7 @@ import asyncio
 import gc
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from time import monotonic, sleep
@@ -17,7 +17,7 @@ from typing import cast
 import uvloop
 
 from bench.child import Child, child, say
-from bench.servers import Failed
+from bench.servers import Failed, Server
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 HEAD_END = b"\r\n\r\n"
@@ -62,12 +62,15 @@ class Receiver:
         """When the first byte of each webhook-id came first, on the monotonic clock that all processes share."""
         return dict(self._process.ask("moments"))
 
-    def wait_for(self, count: int, *, seconds: float) -> Tally:
-        """Until so many different ones have arrived."""
-        deadline = monotonic() + seconds
+    def wait_for(self, count: int, *, seconds: float, by: Sequence[Server]) -> Tally:
+        """Until so many different ones have arrived, while all live who send them."""
+        began = monotonic()
         while (tally := self.tally()).distinct < count:
-            if monotonic() > deadline:
-                raise Failed(f"only {tally.distinct} of {count} deliveries arrived within {seconds:.0f} s")
+            waited = monotonic() - began
+            if waited > seconds or not all(each.is_alive for each in by):
+                names = ", ".join(sorted({each.name for each in by}))
+                words = "\n".join(each.last_words for each in by)
+                raise Failed(f"{names} delivered {tally.distinct} of {count} within {waited:.0f} s:\n{words}")
             sleep(POLL_SECONDS)
         return tally
 

@@ -7,7 +7,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from bench.servers import Failed, Server, free_port, running
@@ -53,7 +53,7 @@ def redis_server() -> Iterator[Redis]:
         port = free_port()
         command = [program, "--port", str(port), "--bind", "127.0.0.1", "--dir", folder]
         with running("redis-server", command, environment=dict(os.environ), log=Path(folder) / "redis.log") as started:
-            redis = Redis(Server("redis-server", port, started.process))
+            redis = Redis(replace(started, port=port))
             _wait_until_up(redis)
             yield redis
 

@@ -1,7 +1,6 @@
 """What a delivery costs here and elsewhere, and what is lost of a batch when the sender is killed in the middle."""
 
 import argparse
-import signal
 import subprocess
 import sys
 import time
@@ -10,13 +9,13 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from statistics import median
 
-from bench import report
+from bench import command, report
 from bench.auth import typical_ratio
-from bench.contestants import Apprise, Batch, Billhook, Celery, Contestant, memory_bytes
-from bench.engines import NAMES, engine
-from bench.receiver import POLL_SECONDS, Receiver, Tally, receiver
-from bench.report import Report, at_most
-from bench.servers import Failed, Server
+from bench.contestants import Apprise, Batch, Billhook, Celery, Contestant
+from bench.engines import engine
+from bench.receiver import Receiver, Tally, receiver
+from bench.report import Report, at_most, tell
+from bench.servers import Failed
 from bench.side_by_side import as_markdown, missing_row, number, one_line, reasons, times
 
 START_SECONDS = 90.0  # until the first arrival, on a busy machine
@@ -82,17 +81,17 @@ def fate_of(tally: Tally, *, count: int, kills: int, held_back: int, seconds: fl
 def send_all(contestant: Contestant, to: Receiver, count: int) -> Speed:
     to.reset()
     with contestant.batch(to, count) as batch, batch.started() as sender:
-        begun = _wait(sender, to, until=1, seconds=START_SECONDS)
+        begun = to.wait_for(1, seconds=START_SECONDS, by=[sender])
         before = sender.cpu_seconds(), batch.store_cpu_seconds()
-        ended = _wait(sender, to, until=count, seconds=30 + count / SLOWEST)
+        ended = to.wait_for(count, seconds=30 + count / SLOWEST, by=[sender])
         after = sender.cpu_seconds(), batch.store_cpu_seconds()
         each = 1e6 / max(ended.count - begun.count, 1)
         return Speed(
             ended.per_second,
             (after[0] - before[0]) * each,
             (after[1] - before[1]) * each,
-            memory_bytes(sender.process) + batch.store_bytes(),
-            1 + len(sender.process.children(recursive=True)),
+            sender.memory_bytes() + batch.store_bytes(),
+            sender.processes(),
         )
 
 
@@ -103,7 +102,7 @@ def interrupt(contestant: Contestant, to: Receiver, *, count: int, kills: int) -
     with contestant.batch(to, count) as batch:
         for point in points:
             with batch.started() as sender:
-                _wait(sender, to, until=point, seconds=START_SECONDS + SETTLE_SECONDS)
+                to.wait_for(point, seconds=START_SECONDS + SETTLE_SECONDS, by=[sender])
                 sender.kill()
         with batch.started():
             began = time.monotonic()
@@ -129,15 +128,6 @@ def _settle(batch: Batch, to: Receiver) -> Tally:
     return to.tally()
 
 
-def _wait(sender: Server, to: Receiver, *, until: int, seconds: float) -> Tally:
-    deadline = time.monotonic() + seconds
-    while (tally := to.tally()).distinct < until:
-        if not sender.is_alive or time.monotonic() > deadline:
-            raise Failed(f"{sender.name} sent {tally.distinct} of {until} within {seconds:.0f} s")
-        time.sleep(POLL_SECONDS)
-    return tally
-
-
 def compare(contestants: Sequence[Contestant], to: Receiver, options: Options) -> Results:
     """Each once per round, in turn; then each is killed. One that cannot run is left out from then on."""
     results = Results()
@@ -150,14 +140,14 @@ def compare(contestants: Sequence[Contestant], to: Receiver, options: Options) -
                 if turn < options.rounds:
                     speed = send_all(contestant, to, options.count)
                     results.speeds.setdefault(name, []).append(speed)
-                    _tell(f"round {turn + 1} of {options.rounds}: {name}: {speed.per_second:,.0f}/s")
+                    tell(f"round {turn + 1} of {options.rounds}: {name}: {speed.per_second:,.0f}/s")
                 else:
                     fate = interrupt(contestant, to, count=options.count, kills=options.kills)
                     results.fates[name] = fate
-                    _tell(f"killed: {name}: {fate.lost} of {fate.sent} lost")
+                    tell(f"killed: {name}: {fate.lost} of {fate.sent} lost")
             except (Failed, OSError, subprocess.SubprocessError) as problem:
                 results.missing[name] = one_line(problem)
-                _tell(f"{name}: {problem}")
+                tell(f"{name}: {problem}")
     return results
 
 
@@ -199,30 +189,23 @@ def show(contestants: Sequence[Contestant], results: Results, options: Options) 
     print(reasons(results.missing))
 
 
-def _tell(what: str) -> None:
-    print(what, file=sys.stderr, flush=True)
-
-
 def _options(arguments: Sequence[str] | None) -> Options:
     parser = argparse.ArgumentParser(prog="scripts/bench senders", description=__doc__)
-    parser.add_argument("--engine", choices=(*NAMES, "both"), help="our database (both; quick sqlite)")
+    parser.add_argument("--engine", choices=(*command.ENGINES, command.BOTH), help="our database (both; quick sqlite)")
     parser.add_argument("--count", type=int, help="deliveries of a batch (5000; quick 1500)")
     parser.add_argument("--rounds", type=int, help="how often each sends a batch (3; quick 1)")
     parser.add_argument("--kills", type=int, help="of each sender within one batch (3; quick 1)")
     parser.add_argument("--quick", action="store_true", help="a small run: under 3 minutes")
     given = parser.parse_args(arguments)
-    name, count, rounds, kills = ("sqlite", 1500, 1, 1) if given.quick else ("both", 5000, 3, 3)
-    chosen = given.engine or name
-    engines = NAMES if chosen == "both" else (chosen,)
+    name, count, rounds, kills = ("sqlite", 1500, 1, 1) if given.quick else (command.BOTH, 5000, 3, 3)
+    engines = command.engines_of(given.engine or name)
     options = Options(engines, given.count or count, given.rounds or rounds, given.kills or kills)
     if options.count < EACH_KILL * options.kills:
         parser.error(f"a batch must have at least {EACH_KILL} for each kill")
     return options
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    options = _options(arguments)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that every process we started is stopped
+def run(options: Options) -> int:
     with ExitStack() as stack:
         ours = [Billhook(stack.enter_context(engine(name))) for name in options.engines]
         others: list[Contestant] = [Apprise("notify"), Apprise("async_notify"), Celery(), Celery(acks_late=True)]
@@ -230,10 +213,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         results = compare(contestants, stack.enter_context(receiver()), options)
     show(contestants, results, options)
     if unmeasured := [one.name for one in ours if one.name not in results.fates]:
-        _tell(f"not measured to the end: {', '.join(unmeasured)}")
+        tell(f"not measured to the end: {', '.join(unmeasured)}")
         return 1
     goals = [at_most(f"{one.name}: lost when killed", results.fates[one.name].lost, 0) for one in ours]
     return report.conclude([Report([], goals)], as_document=False)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    options = _options(arguments)
+    return command.carry_out(lambda: run(options))
 
 
 if __name__ == "__main__":

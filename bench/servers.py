@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -33,6 +34,7 @@ class Server:
     name: str
     port: int
     process: psutil.Process
+    log: Path | None = None
 
     def cpu_seconds(self) -> float:
         """User and system time of the whole process tree so far, ended children included."""
@@ -40,14 +42,34 @@ class Server:
 
     @property
     def is_alive(self) -> bool:
-        return bool(self.process.is_running() and self.process.status() != psutil.STATUS_ZOMBIE)
+        try:
+            return bool(self.process.is_running() and self.process.status() != psutil.STATUS_ZOMBIE)
+        except psutil.NoSuchProcess:
+            return False
+
+    @property
+    def last_words(self) -> str:
+        return "" if self.log is None else self.log.read_text(errors="replace")[-4000:]
+
+    def processes(self) -> int:
+        return len(self._tree())
 
     def rss_bytes(self) -> int:
-        return sum(int(process.memory_info().rss) for process in self._tree())
+        return sum(_rss_bytes(process) for process in self._tree())
+
+    def memory_bytes(self) -> int:
+        """What the tree uses, pages that are shared counted once; forked children share most of theirs."""
+        return sum(_pss_bytes(process) for process in self._tree())
 
     def peak_rss_bytes(self) -> int:
         """The most that each process of the tree has had; what it has now where the system does not tell."""
         return sum(_peak_rss_bytes(process) for process in self._tree())
+
+    def signal(self, number: signal.Signals) -> None:
+        try:
+            self.process.send_signal(number)
+        except psutil.NoSuchProcess as gone:
+            raise Failed(f"{self.name} has ended") from gone
 
     def kill(self) -> None:
         """SIGKILL to the whole tree, as when the machine's power goes."""
@@ -56,7 +78,18 @@ class Server:
                 process.kill()
 
     def _tree(self) -> list[psutil.Process]:
-        return [self.process, *self.process.children(recursive=True)]
+        try:
+            return [self.process, *self.process.children(recursive=True)]
+        except psutil.NoSuchProcess as gone:
+            raise Failed(f"{self.name} has ended") from gone
+
+
+def server_of(name: str, pid: int) -> Server:
+    """One that somebody else has started."""
+    try:
+        return Server(name, 0, psutil.Process(pid))
+    except psutil.NoSuchProcess as gone:
+        raise Failed(f"{name} has ended") from gone
 
 
 def _cpu_seconds(process: psutil.Process) -> float:
@@ -65,14 +98,25 @@ def _cpu_seconds(process: psutil.Process) -> float:
     return 0.0
 
 
+def _rss_bytes(process: psutil.Process) -> int:
+    with suppress(psutil.NoSuchProcess):
+        return int(process.memory_info().rss)
+    return 0
+
+
+def _pss_bytes(process: psutil.Process) -> int:
+    with suppress(psutil.NoSuchProcess):  # PostgreSQL's helpers come and go
+        memory = process.memory_full_info()
+        return int(getattr(memory, "pss", memory.rss))
+    return 0
+
+
 def _peak_rss_bytes(process: psutil.Process) -> int:
     with suppress(OSError):
         for line in Path(f"/proc/{process.pid}/status").read_text().splitlines():
             if line.startswith("VmHWM:"):
                 return int(line.split()[1]) * 1024
-    with suppress(psutil.NoSuchProcess):
-        return int(process.memory_info().rss)
-    return 0
+    return _rss_bytes(process)
 
 
 @contextmanager
@@ -99,15 +143,15 @@ def billhook_worker(
     """`billhook worker`, on no core of its own: it may use what its threads and its database leave."""
     command = [sys.executable, "-m", *module, "worker"]
     environment = {**billhook_environment(data_dir), **settings}
-    with _process(command, environment, log=data_dir / log, core=None) as process:
-        yield Server("billhook worker", 0, process)
+    with running("billhook worker", command, environment=environment, log=data_dir / log) as server:
+        yield server
 
 
 @contextmanager
 def running(name: str, command: list[str], *, environment: Mapping[str, str], log: Path) -> Iterator[Server]:
     """Start the command on no core of its own, in the folder of its log; stop it afterwards."""
     with _process(command, environment, log=log, core=None) as process:
-        yield Server(name, 0, process)
+        yield Server(name, 0, process, log)
 
 
 def billhook_environment(data_dir: Path) -> dict[str, str]:
@@ -140,8 +184,8 @@ def serving(
 ) -> Iterator[Server]:
     """Start the command on the measured core, in the folder of its log; yield once it answers, stop it afterwards."""
     with _process(command, environment, log=log, core=SERVER_CORE) as process:
-        server = Server(name, port, process)
-        _wait_until_ready(server, ready_path, log=log)
+        server = Server(name, port, process, log)
+        _wait_until_ready(server, ready_path)
         yield server
 
 
@@ -156,23 +200,24 @@ def _process(
     try:
         yield psutil.Process(child.pid)
     finally:
-        _stop(child)
+        stop(child)
 
 
-def _stop(child: subprocess.Popen[bytes]) -> None:
-    child.terminate()
+def stop(child: "subprocess.Popen[Any]", *, seconds: float = STOP_SECONDS, by: signal.Signals = signal.SIGTERM) -> None:
+    """Ask it to end, and end it when it does not; it may have ended before."""
+    child.send_signal(by)
     try:
-        child.wait(STOP_SECONDS)
+        child.wait(seconds)
     except subprocess.TimeoutExpired:
         child.kill()
         child.wait()
 
 
-def _wait_until_ready(server: Server, path: str, *, log: Path) -> None:
+def _wait_until_ready(server: Server, path: str) -> None:
     deadline = time.monotonic() + START_SECONDS
     while not _answers(f"http://127.0.0.1:{server.port}{path}"):
         if not server.is_alive or time.monotonic() > deadline:
-            raise Failed(f"{server.name} did not start:\n{log.read_text(errors='replace')[-4000:]}")
+            raise Failed(f"{server.name} did not start:\n{server.last_words}")
         time.sleep(0.05)
 
 

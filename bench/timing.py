@@ -3,7 +3,6 @@
 import argparse
 import gc
 import random
-import signal
 import socket
 import sys
 import tempfile
@@ -11,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from time import monotonic, perf_counter_ns
 
+from bench import command
 from bench.affinity import GENERATOR_CORE, pinned_to
 from bench.credentials import Credentials, auth_request
 from bench.distributions import Comparison, compare
@@ -136,20 +136,19 @@ def time_refusals(each: int) -> Samples:
             return collect(server.port, credentials, each=each)
 
 
+def run(each: int) -> int:
+    gc.disable()  # a collection here would be put down to whichever refusal was under way
+    samples = time_refusals(each)
+    comparisons = {name: compare(name, samples) for name in samples}
+    print(as_table(comparisons))
+    return 0 if all(map(is_near, comparisons.values())) else 1
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="scripts/bench timing", description=__doc__)
     parser.add_argument("--each", type=int, default=10_000, help="refusals of every kind (10000)")
     options = parser.parse_args(arguments)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that every process we started is stopped
-    gc.disable()  # a collection here would be put down to whichever refusal was under way
-    try:
-        samples = time_refusals(options.each)
-    except Failed as failure:
-        print(failure, file=sys.stderr)
-        return 1
-    comparisons = {name: compare(name, samples) for name in samples}
-    print(as_table(comparisons))
-    return 0 if all(map(is_near, comparisons.values())) else 1
+    return command.carry_out(lambda: run(options.each))
 
 
 if __name__ == "__main__":

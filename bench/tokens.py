@@ -1,7 +1,6 @@
 """What a token costs here and elsewhere: others' token endpoints, and ours with slow hashes, in turn within one run."""
 
 import argparse
-import signal
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -9,12 +8,12 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from bench import report
+from bench import command, report
 from bench.auth import WARM_UP_SECONDS, Round, Target, measure, typical, typical_ratio
 from bench.credentials import auth_request
 from bench.peers import environment, oidc_provider
 from bench.peers.python_servers import authlib_server, django_server
-from bench.report import Goal, Report, at_least
+from bench.report import Goal, Report, at_least, tell
 from bench.servers import Failed, Server, billhook, create_client
 from bench.side_by_side import as_markdown, missing_row, number, one_line, reasons, start_all, times
 
@@ -127,7 +126,7 @@ def measure_all(targets: dict[str, Target], missing: dict[str, str], options: Op
         for entrant in ENTRANTS:
             if entrant.name in missing:
                 continue
-            _tell(f"round {round_number + 1} of {options.rounds}: {entrant.name}")
+            tell(f"round {round_number + 1} of {options.rounds}: {entrant.name}")
             target, measured = targets[entrant.name], done[entrant.name]
             try:
                 if not measured.rounds and not entrant.is_slow:
@@ -180,10 +179,6 @@ def _duration(microseconds: float) -> str:
     return number(microseconds, "us") if microseconds < 1000 else number(microseconds / 1000, "ms")
 
 
-def _tell(what: str) -> None:
-    print(what, file=sys.stderr, flush=True)
-
-
 def _options(arguments: Sequence[str] | None) -> Options:
     parser = argparse.ArgumentParser(prog="scripts/bench tokens", description=__doc__)
     parser.add_argument("--rounds", type=int, help="how often each is measured (7; quick 2)")
@@ -194,15 +189,13 @@ def _options(arguments: Sequence[str] | None) -> Options:
     return Options(given.rounds or rounds, given.seconds or seconds)
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    options = _options(arguments)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that every process we started is stopped
+def run(options: Options) -> int:
     with ExitStack() as stack:
-        _tell("starting every service ...")
+        tell("starting every service ...")
         targets, missing = start_all(stack, ENTRANTS, _started)
         done = measure_all(targets, missing, options) if OURS in targets else {}
     if OURS not in done:
-        _tell(f"{OURS} could not be measured: {missing[OURS]}")
+        tell(f"{OURS} could not be measured: {missing[OURS]}")
         return 1
     base = done[OURS]
     print(f"Medians of {options.rounds} rounds; one process each on one core; 32 connections, slow hashes 8.\n")
@@ -219,6 +212,11 @@ def _goals(done: Mapping[str, Measured]) -> Iterator[Goal]:
         if name != OURS:
             least = ratio(measured, done[OURS], lambda one: one.cpu_microseconds)
             yield at_least(f"CPU per token, {name} over {OURS}", least, 1)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    options = _options(arguments)
+    return command.carry_out(lambda: run(options))
 
 
 if __name__ == "__main__":
