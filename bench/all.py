@@ -1,9 +1,7 @@
 """All benchmarks one after the other, with a bar while they run, and one table of their goals in the end."""
 
 import argparse
-import importlib.util
 import re
-import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -15,6 +13,10 @@ from typing import Protocol, TextIO
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+from bench import command
+from bench.report import tell
+from bench.servers import stop
 
 RESULTS = Path(__file__).parent / "results"
 QUICK = RESULTS / "quick"
@@ -33,17 +35,14 @@ class Step:
     seconds: float
     quick_seconds: float
     quick: tuple[str, ...]
+    always: tuple[str, ...] = ()
     is_asked_for: bool = False  # runs only when named by an option
-
-    @property
-    def exists(self) -> bool:
-        return importlib.util.find_spec(f"bench.{self.name}") is not None
 
     def expected(self, is_quick: bool) -> float:
         return self.quick_seconds if is_quick else self.seconds
 
     def command(self, is_quick: bool) -> list[str]:
-        return [sys.executable, "-m", f"bench.{self.name}", *(self.quick if is_quick else ())]
+        return [sys.executable, "-m", f"bench.{self.name}", *self.always, *(self.quick if is_quick else ())]
 
 
 DELIVERY = "--deliveries 2000 --rounds 1 --seconds 1 --rows 20000"
@@ -55,7 +54,8 @@ STEPS = (
     Step("senders", 600, 120, ("--quick",)),
     Step("pages", 400, 40, ("--rows", "20000", "--times", "5")),
     Step("growth", 3600, 240, ("--quick",)),
-    Step("soak", 500, 180, ("--minutes", "1"), is_asked_for=True),
+    Step("profile", 120, 60, ("--seconds", "3", "--deliveries", "5000")),
+    Step("soak", 1000, 360, ("--minutes", "1"), always=("--engine", command.BOTH), is_asked_for=True),
     Step("input", 600, 180, ("--quick",), is_asked_for=True),
 )
 
@@ -113,13 +113,13 @@ class Lines:
 
     def begin(self, step: Step, number: int) -> None:
         expected = duration(step.expected(self._is_quick))
-        print(f"{number}/{len(self._steps)} {step.name} ... (about {expected})", file=sys.stderr, flush=True)
+        tell(f"{number}/{len(self._steps)} {step.name} ... (about {expected})")
 
     def look(self, seconds: float) -> None:
         pass
 
     def end(self, step: Step, run: Run) -> None:
-        print(summary(step, run), file=sys.stderr, flush=True)
+        tell(summary(step, run))
 
 
 @contextmanager
@@ -153,14 +153,14 @@ def carry_out(step: Step, folder: Path, watch: Watch, *, is_quick: bool) -> Run:
     said = folder / f"{step.name}.txt"
     with said.open("w") as output, (folder / f"{step.name}.log").open("w") as log:
         limit = PATIENCE * step.expected(is_quick) + 600
-        status = _run(step.command(is_quick), output, log, watch, limit=limit)
+        status = _wait_for(step.command(is_quick), output, log, watch, limit=limit)
     return Run(monotonic() - began, verdicts(step.name, said.read_text(), status))
 
 
-def _run(command: list[str], output: TextIO, log: TextIO, watch: Watch, *, limit: float) -> int | None:
+def _wait_for(program: list[str], output: TextIO, log: TextIO, watch: Watch, *, limit: float) -> int | None:
     """Its exit status; None when it was stopped because it took too long."""
     began = monotonic()
-    child = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=log)
+    child = subprocess.Popen(program, stdin=subprocess.DEVNULL, stdout=output, stderr=log)
     try:
         while (seconds := monotonic() - began) < limit:
             watch.look(seconds)
@@ -170,18 +170,7 @@ def _run(command: list[str], output: TextIO, log: TextIO, watch: Watch, *, limit
                 continue
         return None
     finally:
-        _stop(child)
-
-
-def _stop(child: subprocess.Popen[bytes]) -> None:
-    if child.poll() is not None:
-        return
-    child.terminate()
-    try:
-        child.wait(STOP_SECONDS)
-    except subprocess.TimeoutExpired:
-        child.kill()
-        child.wait()
+        stop(child, seconds=STOP_SECONDS)
 
 
 def verdicts(name: str, said: str, status: int | None) -> list[Verdict]:
@@ -207,49 +196,38 @@ def as_table(found: Sequence[Verdict]) -> str:
 
 
 def chosen(names: Sequence[str] | None, *, asked_for: set[str]) -> list[Step]:
-    """In the order of the list; what does not exist here is told and left out."""
-    wanted = [
-        step
-        for step in STEPS
-        if (step.name in names if names is not None else not step.is_asked_for or step.name in asked_for)
-    ]
-    for step in wanted:
-        if not step.exists:
-            print(f"{step.name}: left out, there is no bench/{step.name}.py", file=sys.stderr, flush=True)
-    return [step for step in wanted if step.exists]
+    """In the order of the list."""
+    if names is not None:
+        return [step for step in STEPS if step.name in names]
+    return [step for step in STEPS if not step.is_asked_for or step.name in asked_for]
 
 
-def _names(text: str) -> list[str]:
-    names = text.split(",")
-    if unknown := set(names) - {step.name for step in STEPS}:
-        raise argparse.ArgumentTypeError(f"no such benchmark: {', '.join(sorted(unknown))}")
-    return names
+def run(steps: Sequence[Step], *, is_quick: bool) -> int:
+    folder = QUICK if is_quick else RESULTS
+    folder.mkdir(parents=True, exist_ok=True)
+    found: list[Verdict] = []
+    with watching(steps, is_quick) as watch:
+        for number, step in enumerate(steps, start=1):
+            watch.begin(step, number)
+            done = carry_out(step, folder, watch, is_quick=is_quick)
+            watch.end(step, done)
+            found += done.verdicts
+    print(as_table(found))
+    return 0 if all(verdict.met for verdict in found) else 1
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="scripts/bench all", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="small sizes: some minutes instead of two hours")
-    parser.add_argument("--only", type=_names, help=f"some of {','.join(step.name for step in STEPS)}")
+    names = [step.name for step in STEPS]
+    parser.add_argument("--only", type=command.some_of(names), help=f"some of {','.join(names)}")
     for step in STEPS:
         if step.is_asked_for:
             parser.add_argument(f"--{step.name}", action="store_true", help=f"{step.name} as well")
     options = parser.parse_args(arguments)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the benchmark under way is stopped
     asked_for = {step.name for step in STEPS if step.is_asked_for and getattr(options, step.name)}
     steps = chosen(options.only, asked_for=asked_for)
-    folder = QUICK if options.quick else RESULTS
-    folder.mkdir(parents=True, exist_ok=True)
-    found: list[Verdict] = []
-    with watching(steps, options.quick) as watch:
-        for number, step in enumerate(steps, start=1):
-            watch.begin(step, number)
-            run = carry_out(step, folder, watch, is_quick=options.quick)
-            watch.end(step, run)
-            found += run.verdicts
-    if not found:
-        return 1
-    print(as_table(found))
-    return 0 if all(verdict.met for verdict in found) else 1
+    return command.carry_out(lambda: run(steps, is_quick=options.quick))
 
 
 if __name__ == "__main__":

@@ -153,7 +153,7 @@ def _dress(place: Axes, panel: Panel, picture: Picture, sizes: list[int]) -> Non
     place.set_xlabel(picture.along)
     if picture.is_logarithmic:
         # Zero stands half a decade before the least that is not.
-        place.set_xscale("symlog", linthresh=min(size for size in sizes if size), linscale=0.5)
+        place.set_xscale("symlog", linthresh=min(filter(None, sizes), default=1), linscale=0.5)
         place.xaxis.set_minor_locator(NullLocator())
     place.set_xticks(sizes, [EngFormatter(sep="")(size) for size in sizes])
     place.set_ylim(0, place.get_ylim()[1] * 1.3)  # room for the legend

@@ -2,13 +2,15 @@
 
 import argparse
 import re
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from bench import report
+from bench import command, report
 from bench.report import Figure, Report, at_most
+from bench.servers import stop
 
 ROOT = Path(__file__).resolve().parent.parent
 SCENARIOS = "tests/scenarios"
@@ -24,12 +26,13 @@ PARTS = {
 LINE = re.compile(r"^(?P<name>.+?): (?P<tried>[\d,]+) .* (?P<failed>[\d,]+) failed \(5xx\), (?P<leaks>[\d,]+) leaks$")
 SUM = "bad input"
 OPTION = "--input-times"  # of tests/tally.py
+STOP_SECONDS = 20.0
 
 
-def run(parts: Sequence[str], *, times: int) -> tuple[int, list[str]]:
+def carry_out(parts: Sequence[str], *, times: int) -> tuple[int, list[str]]:
     """The exit status of the tests, and all that they print."""
     files = [PARTS[part] for part in parts]
-    command = [
+    program = [
         sys.executable,
         "-m",
         "pytest",
@@ -41,9 +44,15 @@ def run(parts: Sequence[str], *, times: int) -> tuple[int, list[str]]:
         str(times),
         *files,
     ]
-    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as tests:
+    # In a session of their own, so that who is interrupted at a terminal interrupts them once and not twice.
+    with subprocess.Popen(program, cwd=ROOT, stdout=subprocess.PIPE, text=True, start_new_session=True) as tests:
         assert tests.stdout is not None
-        lines = list(_told(tests.stdout))
+        try:
+            lines = list(_told(tests.stdout))
+        except BaseException:
+            # Interrupted they stop the PostgreSQL that they have started; told to stop they would leave it behind.
+            stop(tests, seconds=STOP_SECONDS, by=signal.SIGINT)
+            raise
     return tests.returncode, lines
 
 
@@ -66,19 +75,23 @@ def _number(text: str) -> float:
     return float(text.replace(",", ""))
 
 
+def run(parts: Sequence[str], *, times: int, as_document: bool) -> int:
+    status, lines = carry_out(parts, times=times)
+    judged = report.conclude([conclude(lines)], as_document=as_document)
+    return status or judged
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="scripts/bench input", description=__doc__)
     parser.add_argument("--examples", type=int, default=20, help="how many times more than the tests try (20)")
-    parser.add_argument("--part", default=",".join(PARTS), help=f"some of {','.join(PARTS)} (all)")
+    parser.add_argument(
+        "--part", type=command.some_of(PARTS), default=tuple(PARTS), help=f"some of {','.join(PARTS)} (all)"
+    )
     parser.add_argument("--quick", action="store_true", help="twice as many as the tests")
     parser.add_argument("--json", action="store_true", help="print one JSON document instead of a table")
     options = parser.parse_args(arguments)
-    parts = options.part.split(",")
-    if unknown := set(parts) - set(PARTS):
-        parser.error(f"no such part: {', '.join(sorted(unknown))}")
-    status, lines = run(parts, times=2 if options.quick else options.examples)
-    judged = report.conclude([conclude(lines)], as_document=options.json)
-    return status or judged
+    times = 2 if options.quick else options.examples
+    return command.carry_out(lambda: run(options.part, times=times, as_document=options.json))
 
 
 if __name__ == "__main__":

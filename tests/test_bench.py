@@ -1,18 +1,27 @@
-"""What the benchmarks conclude: goals found in a report, and plots that stay small."""
+"""What the benchmarks conclude: goals found in a report, and plots that stay small. And how they end."""
 
+import argparse
+import os
+import re
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
-from bench.all import STEPS, verdicts
+from bench import command
+from bench.all import STEPS, chosen, verdicts
 from bench.axes import Sample
 from bench.drawing import PICTURES, draw
 from bench.growth import AXES, EFFORT, entry, judge, read, samples_of, write
-from bench.receiver import Arrivals, Tally
+from bench.receiver import Arrivals, Tally, receiver
 from bench.report import Figure, Report, as_table, at_least, at_most
 from bench.senders import fate_of, kill_points
+from bench.servers import Failed, running, server_of, stop
 from bench.side_by_side import as_markdown, missing_row
 
 LARGEST_PLOT = 40_000  # bytes
+SCRIPT = Path(__file__).parent.parent / "scripts" / "bench"
 
 
 def sample(cpu_us: float, repeats: int = 0) -> Sample:
@@ -76,9 +85,112 @@ def test_every_axis_has_a_picture_and_each_is_small(tmp_path: Path) -> None:
     assert all(0 < path.stat().st_size < LARGEST_PLOT for path in pictures)
 
 
-def test_no_benchmark_is_listed_twice() -> None:
-    names = [step.name for step in STEPS]
-    assert len(names) == len(set(names))
+def test_an_axis_of_which_only_the_empty_size_is_known_has_a_picture(tmp_path: Path) -> None:
+    [picture] = draw({"history/sqlite": {0: [sample(400.0)]}}, tmp_path)
+    assert picture.stat().st_size
+
+
+def test_all_are_all_that_the_script_names() -> None:
+    [names] = re.findall(r"^(all [a-z| ]+)\)", SCRIPT.read_text(), re.MULTILINE)
+    assert sorted(names.split(" | ")) == sorted(["all", *(step.name for step in STEPS)])
+
+
+def test_what_takes_long_runs_when_it_is_asked_for() -> None:
+    usual = [step.name for step in chosen(None, asked_for=set())]
+    assert "profile" in usual and not {"soak", "input"} & set(usual)
+    assert [step.name for step in chosen(None, asked_for={"soak"})] == [*usual, "soak"]
+    assert [step.name for step in chosen(["soak", "auth"], asked_for=set())] == ["auth", "soak"]
+
+
+@pytest.mark.parametrize("is_quick", [True, False])
+def test_all_soak_both_engines(is_quick: bool) -> None:
+    [soak] = chosen(["soak"], asked_for=set())
+    assert "--engine both" in " ".join(soak.command(is_quick))
+
+
+def test_an_option_takes_some_of_what_is_known() -> None:
+    parse = command.some_of(["a", "b", "c"])
+    assert parse("c,a") == ("c", "a")
+    with pytest.raises(argparse.ArgumentTypeError, match="unknown: x, y; there are a, b, c"):
+        parse("y,a,x")
+
+
+def test_both_are_all_engines() -> None:
+    assert command.engines_of("both") == ("sqlite", "postgres")
+    assert command.engines_of("postgres") == ("postgres",)
+
+
+def test_a_command_that_fails_says_why_and_leaves_no_handler_behind(capsys: pytest.CaptureFixture[str]) -> None:
+    def work() -> int:
+        raise Failed("no such thing here")
+
+    before = signal.getsignal(signal.SIGTERM)
+    assert command.carry_out(work) == 1
+    assert "no such thing here" in capsys.readouterr().err
+    assert signal.getsignal(signal.SIGTERM) is before
+
+
+def test_a_command_that_is_told_to_stop_unwinds() -> None:
+    unwound = []
+
+    def work() -> int:
+        try:
+            os.kill(os.getpid(), signal.SIGTERM)
+            signal.pause()
+        finally:
+            unwound.append(True)
+        return 0
+
+    with pytest.raises(SystemExit) as ended:
+        command.carry_out(work)
+    assert (ended.value.code, unwound) == (143, [True])
+
+
+def python(program: str) -> "subprocess.Popen[bytes]":
+    """Back when it has said a line, if it does."""
+    child = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE)
+    assert child.stdout is not None
+    child.stdout.readline()
+    child.stdout.close()
+    return child
+
+
+def test_who_does_not_stop_is_killed() -> None:
+    deaf = python("import signal; signal.signal(15, signal.SIG_IGN); print(flush=True); signal.pause()")
+    stop(deaf, seconds=0.1)
+    assert deaf.returncode == -signal.SIGKILL
+
+
+def test_who_has_ended_may_be_stopped() -> None:
+    gone = python("")
+    gone.wait()
+    stop(gone)
+    assert gone.returncode == 0
+
+
+def test_a_server_that_has_ended_is_a_failure_and_no_crash() -> None:
+    child = python("print(flush=True); import signal; signal.pause()")
+    server = server_of("a server", child.pid)
+    assert server.is_alive and server.rss_bytes() and server.memory_bytes() and server.processes() == 1
+    stop(child)
+    assert not server.is_alive
+    for ask in (server.cpu_seconds, server.rss_bytes, server.memory_bytes, server.processes):
+        with pytest.raises(Failed, match="a server has ended"):
+            ask()
+    with pytest.raises(Failed, match="a server has ended"):
+        server.signal(signal.SIGUSR1)
+    with pytest.raises(Failed, match="a server has ended"):
+        server_of("a server", child.pid)
+
+
+def test_nobody_waits_for_what_a_sender_that_has_ended_would_have_sent(tmp_path: Path) -> None:
+    log = tmp_path / "sender.log"
+    with (
+        receiver() as to,
+        running("a sender", [sys.executable, "-c", "print('out of stamps')"], environment={}, log=log) as sender,
+        pytest.raises(Failed, match=r"a sender delivered 0 of 1 within \d+ s:\nout of stamps"),
+    ):
+        to.wait_for(1, seconds=60.0, by=[sender])
 
 
 def test_a_sender_is_first_killed_in_the_middle_of_its_batch() -> None:
