@@ -32,6 +32,11 @@ class Drained:
     repeats: int  # that arrived more than once
     worker_mebibytes: float  # in the end
 
+    @property
+    def microseconds(self) -> float:
+        """CPU of each delivery, the database's included."""
+        return self.worker_microseconds + self.database_microseconds
+
 
 def drain(site: Site, to: Receiver, count: int, *, is_all: bool = True) -> Drained:
     """Start a worker on the backlog of the site and see that many arrive, which are all unless more waits behind."""
@@ -93,18 +98,20 @@ def _drain_figures(engine: Engine, workers: list[Drained], bare: list[Posted]) -
 
 def growing(engine: Engine, *, deliveries: int, rows: int, rounds: int) -> Report:
     """Two databases that differ only in how much is in them beside what is drained; they take turns."""
-    few_rates, many_rates = [], []
+    pairs: list[tuple[Drained, Drained]] = []
     with receiver() as to, _crowded(engine, to, FEW_ROWS) as few, _crowded(engine, to, rows) as many:
+        for crowd in (few, many):
+            crowd.drain(to, deliveries)  # to warm up
         for _ in range(rounds):
-            few_rates.append(few.drain(to, deliveries))
-            many_rates.append(many.drain(to, deliveries))
-            rates = f"{few_rates[-1]:,.0f}/s with {FEW_ROWS:,} rows, {many_rates[-1]:,.0f}/s with {rows:,}"
-            tell(f"{engine.name}: {rates}")
-    ratio = median(many_rate / few_rate for few_rate, many_rate in zip(few_rates, many_rates, strict=True))
-    figures = [
-        Figure(f"{engine.name}: drain rate, {FEW_ROWS:,} other rows", median(few_rates), "per s"),
-        Figure(f"{engine.name}: drain rate, {rows:,} other rows", median(many_rates), "per s"),
-    ]
+            pairs.append((few.drain(to, deliveries), many.drain(to, deliveries)))
+            told = [f"{each.per_second:,.0f}/s, {each.microseconds:,.0f} us" for each in pairs[-1]]
+            tell(f"{engine.name}: {told[0]} with {FEW_ROWS:,} rows; {told[1]} with {rows:,}")
+    figures = []
+    for place, count in enumerate((FEW_ROWS, rows)):
+        rate, cpu = (median(getattr(pair[place], what) for pair in pairs) for what in ("per_second", "microseconds"))
+        figures.append(Figure(f"{engine.name}: drain rate, {count:,} other rows", rate, "per s"))
+        figures.append(Figure(f"{engine.name}: CPU per delivery, {count:,} other rows", cpu, "us"))
+    ratio = median(crowded.per_second / alone.per_second for alone, crowded in pairs)
     name = f"{engine.name}: drain rate, {rows:,} other rows over {FEW_ROWS:,}"
     return Report(figures, [at_least(name, ratio, MANY_SHARE)])
 
@@ -116,10 +123,10 @@ class Crowd:
     site: Site
     doors: list[Door]
 
-    def drain(self, to: Receiver, deliveries: int) -> float:
+    def drain(self, to: Receiver, deliveries: int) -> Drained:
         queue_up(self.site, self.doors, deliveries)
         self.site.settle()
-        return drain(self.site, to, deliveries).per_second
+        return drain(self.site, to, deliveries)
 
 
 @contextmanager

@@ -1,6 +1,7 @@
 """The two engines, and fresh databases on them: SQLite files, and a PostgreSQL server of our own with fsync on."""
 
 import asyncio
+import os
 import shutil
 import sqlite3
 import tempfile
@@ -54,6 +55,7 @@ class Site:
         database = sqlite3.connect(self.sqlite_file)
         database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         database.close()
+        os.sync()  # or what was written before is still on its way to the disk
 
 
 @dataclass(frozen=True)
