@@ -44,6 +44,8 @@ def carry_out(parts: Sequence[str], *, times: int) -> tuple[int, list[str]]:
         str(times),
         *files,
     ]
+    # Who is started in the background ignores interrupts, and so would the tests.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     # In a session of their own, so that who is interrupted at a terminal interrupts them once and not twice.
     with subprocess.Popen(program, cwd=ROOT, stdout=subprocess.PIPE, text=True, start_new_session=True) as tests:
         assert tests.stdout is not None
