@@ -7,6 +7,7 @@ import pytest
 
 from billhook.cli.doctor.finding import State
 from billhook.cli.doctor.ground import judge_clock, judge_disk
+from billhook.storage.migrate import head_revision
 from tests.cli.conftest import Billhook
 from tests.cli.doctor.conftest import Patient
 from tests.support import on_postgres, on_sqlite
@@ -44,6 +45,14 @@ def test_a_database_whose_clock_is_an_hour_ahead_is_a_problem(patient: Patient) 
     assert found["state"] == "problem"
     assert found["message"] == "the database's clock is 1 hour ahead of this machine's"
     assert "timedatectl" in found["fix"]
+
+
+def test_the_revision_of_the_database_is_told(patient: Patient) -> None:
+    assert patient.finding("schema")["message"] == f"{head_revision()}, as this program wants it"
+    patient.execute("UPDATE alembic_version SET version_num = '9999'")
+    found = patient.finding("schema")
+    assert found["state"] == "well"
+    assert found["message"] == f"9999, newer than this program ({head_revision()}) and made for it as well"
 
 
 @pytest.mark.parametrize(

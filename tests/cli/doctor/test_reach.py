@@ -55,6 +55,13 @@ def test_one_receiver_alone_that_does_not_answer_says_nothing_about_the_way_out(
     assert reach.receivers({A: Reach.SILENT}, FOUND).state is State.NOTICE
 
 
+def test_where_no_receiver_has_a_name_nothing_is_looked_up() -> None:
+    probed = {("192.0.2.1", 443): Reach.REACHED}
+    found = reach.dns(probed, Receivers(dict.fromkeys(probed, "prv_a"), []))
+    assert found.state is State.WELL
+    assert found.message == "nothing was tried: no active provider has a name to look up"
+
+
 def test_a_receiver_on_a_private_address_is_noticed(patient: Patient, listening: socket.socket) -> None:
     port = listening.getsockname()[1]
     provider = patient.provider(f"http://127.0.0.1:{port}/secret-path")

@@ -4,7 +4,7 @@ import shutil
 import time
 from pathlib import Path
 
-from sqlalchemy import select
+from sqlalchemy import select, text
 
 from billhook.cli.doctor.finding import Finding, notice, problem, spoken, well
 from billhook.settings import Settings
@@ -37,7 +37,16 @@ async def schema(db: Database) -> Finding:
     if db.is_sqlite and await is_empty(db):
         return well("schema", "empty: whoever comes first makes it")
     await check_schema(db)
-    return well("schema", f"{head_revision()}, as this program wants it")
+    async with db.reading() as tx:
+        found = str((await tx.execute(text("SELECT version_num FROM alembic_version"))).scalar_one())
+    return judge_schema(found, head_revision())
+
+
+def judge_schema(found: str, wanted: str) -> Finding:
+    """One that fits."""
+    if found == wanted:
+        return well("schema", f"{found}, as this program wants it")
+    return well("schema", f"{found}, newer than this program ({wanted}) and made for it as well")
 
 
 async def clock(db: Database) -> Finding:

@@ -57,7 +57,7 @@ async def probe_all(found: Receivers, settings: Settings) -> dict[Place, Reach]:
 def dns(probed: Mapping[Place, Reach], found: Receivers) -> Finding:
     reached = {host: reach for (host, _), reach in probed.items() if parse_address(host) is None}
     if not reached:
-        return well("DNS", "no receiver is known by a name yet, so none was looked up")
+        return well("DNS", "nothing was tried: no active provider has a name to look up")
     silent = [host for host, reach in reached.items() if reach is Reach.NO_DNS]
     unknown = [host for host, reach in reached.items() if reach is Reach.NO_NAME]
     asked = several(len(reached), "name", "names")
@@ -81,7 +81,7 @@ def receivers(probed: Mapping[Place, Reach], found: Receivers) -> Finding:
         fix = f"Restore the database from a backup, or delete it: `billhook provider delete {found.unreadable[0]}`."
         return problem("receivers", message, fix=fix)
     if not probed:
-        return well("receivers", "there is no active provider yet, so none was tried")
+        return well("receivers", "nothing was tried: there is no active provider")
     blocked = [place for place, reach in probed.items() if reach is Reach.BLOCKED]
     tried = {place: reach for place, reach in probed.items() if reach not in (Reach.BLOCKED, Reach.NO_NAME)}
     lost = {place: reach for place, reach in tried.items() if reach is not Reach.REACHED}
