@@ -19,6 +19,7 @@ from tests.outbound.receivers import OK, RawReceiver
 from tests.scenarios.processes import Billhook, until
 
 PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "verify-a-delivery.md"
+MISSING = "missing"  # in place of a header: it is not there
 SAID = ("--title", "Budget “Atlas” & co.", "--content", "105 % used\n+ more?")
 
 
@@ -52,6 +53,7 @@ from verify import is_genuine
 for line in sys.stdin:
     secret, id, sent_at, signature, payload, now = line.rstrip("\\n").split("\\t")
     headers = {"webhook-id": id, "webhook-timestamp": sent_at, "webhook-signature": signature}
+    headers = {name: value for name, value in headers.items() if value != "missing"}
     print("yes" if is_genuine(secret, headers, base64.b64decode(payload), float(now)) else "no")
 """
 NODE = """
@@ -61,6 +63,7 @@ import { isGenuine } from "./verify.mjs";
 for (const line of readFileSync(0, "utf8").trimEnd().split("\\n")) {
   const [secret, id, sentAt, signature, payload, now] = line.split("\\t");
   const headers = { "webhook-id": id, "webhook-timestamp": sentAt, "webhook-signature": signature };
+  for (const name of Object.keys(headers)) if (headers[name] === "missing") delete headers[name];
   console.log(isGenuine(secret, headers, Buffer.from(payload, "base64"), Number(now)) ? "yes" : "no");
 }
 """
@@ -80,6 +83,11 @@ func main() {
 	for lines.Scan() {
 		f := strings.Split(lines.Text(), "\\t")
 		headers := map[string]string{"webhook-id": f[1], "webhook-timestamp": f[2], "webhook-signature": f[3]}
+		for name, value := range headers {
+			if value == "missing" {
+				delete(headers, name)
+			}
+		}
 		payload, _ := base64.StdEncoding.DecodeString(f[4])
 		now, _ := strconv.ParseInt(f[5], 10, 64)
 		if isGenuine(f[0], headers, payload, now) {
@@ -95,11 +103,13 @@ require __DIR__ . '/verify.php';
 while (($line = fgets(STDIN)) !== false) {
     [$secret, $id, $sent_at, $signature, $payload, $now] = explode("\\t", rtrim($line, "\\n"));
     $headers = ['webhook-id' => $id, 'webhook-timestamp' => $sent_at, 'webhook-signature' => $signature];
+    $headers = array_filter($headers, fn (string $value) => $value !== 'missing');
     echo is_genuine($secret, $headers, base64_decode($payload), (int) $now) ? "yes\\n" : "no\\n";
 }
 """
 JAVA = """
 import java.util.Base64;
+import java.util.HashMap;
 import java.util.Map;
 import java.util.Scanner;
 
@@ -109,7 +119,8 @@ final class Main {
         while (lines.hasNextLine()) {
             String[] f = lines.nextLine().split("\\t", -1);
             Map<String, String> headers =
-                Map.of("webhook-id", f[1], "webhook-timestamp", f[2], "webhook-signature", f[3]);
+                new HashMap<>(Map.of("webhook-id", f[1], "webhook-timestamp", f[2], "webhook-signature", f[3]));
+            headers.values().removeIf("missing"::equals);
             byte[] payload = Base64.getDecoder().decode(f[4]);
             System.out.println(Webhook.isGenuine(f[0], headers, payload, Long.parseLong(f[5])) ? "yes" : "no");
         }
@@ -198,6 +209,10 @@ def wrong_ones(case: Case) -> list[Case]:
         replace(case, signature=""),
         replace(case, now=case.now + 400),
         replace(case, now=case.now - 400),
+        *(replace(case, sent_at=junk) for junk in ("", "soon", "12.5", f"{case.sent_at}s", "9" * 400)),
+        replace(case, id=MISSING),
+        replace(case, sent_at=MISSING),
+        replace(case, signature=MISSING),
     ]
 
 
