@@ -14,7 +14,8 @@ import yaml  # type: ignore[import-untyped]
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from billhook.app import App
-from billhook.outbound.request import Exchange, Timings
+from billhook.auth.credentials import Refused
+from billhook.outbound.request import ERRORS, Exchange, Timings
 from billhook.settings import PREFIX, Settings
 from billhook.web.server import GRACE_SECONDS
 from tests.reference import commands
@@ -26,11 +27,13 @@ DASHBOARD = DEPLOY / "grafana" / "billhook.json"
 UNITS = sorted((DEPLOY / "systemd").iterdir())
 
 FUNCTIONS = {"sum", "max", "by", "rate", "increase", "histogram_quantile", "and", "or", "on", "offset", "label_values"}
+FUNCTIONS |= {"absent", "vector"}
 OF_PROMETHEUS = {"up": {"job", "instance"}}
 PAIRS = {")": "(", "]": "[", "}": "{"}
 MADE_UP_BY_PROMETHEUS = {"job", "instance", "le"}
 DURATION = re.compile(r"\[[^\]]*\]|\b\d+[smhd]\b")
 SELECTOR = re.compile(r"(\w+)\{([^}]*)\}")
+MATCHER = re.compile(r'(\w+)(=~|!~|!=|=)"([^"]*)"')
 TEXT = re.compile(r'"[^"]*"')
 
 
@@ -38,6 +41,7 @@ TEXT = re.compile(r'"[^"]*"')
 async def known(http: httpx.AsyncClient, app: App, robot: Registered) -> dict[str, set[str]]:
     """Every metric that a process tells of, with the names of its labels, after some of everything has happened."""
     await token_for(http, robot)
+    app.hub.metrics.tell_of_work()  # as `billhook serve` does, which issues tokens and delivers
     app.hub.metrics.count(Exchange(200, None, None, Timings(None, None, None, None, 1.0), (), b"", truncated=False))
     labels: dict[str, set[str]] = {name: set(names) for name, names in OF_PROMETHEUS.items()}
     for family in text_string_to_metric_families((await http.get("/metrics")).text):  # type: ignore[no-untyped-call]
@@ -52,6 +56,11 @@ def rules() -> list[dict[str, str]]:
 
 def expressions() -> Iterator[str]:
     yield from (rule["expr"] for rule in rules())
+    yield from shown()
+
+
+def shown() -> Iterator[str]:
+    """By the dashboard."""
     dashboard = json.loads(DASHBOARD.read_text())
     yield from (target["expr"] for panel in dashboard["panels"] for target in panel["targets"])
     yield from (each["query"]["query"] for each in dashboard["templating"]["list"] if each["type"] == "query")
@@ -70,10 +79,30 @@ async def test_every_expression_names_metrics_and_labels_that_exist(known: dict[
 
 
 @on_one_engine
+async def test_every_outcome_and_event_is_one_that_we_tell(app: App) -> None:
+    told: dict[tuple[str, str], set[str]] = {
+        ("billhook_attempts_total", "outcome"): {f"{number}xx" for number in range(1, 6)} | ERRORS.keys(),
+        ("billhook_token_requests_total", "outcome"): {"issued", "rate-limited", *Refused},
+        ("billhook_delivery_events_total", "event"): {*app.hub.metrics.events.counts},
+    }
+    asked = [asked for expression in expressions() for asked in asked_of(expression, {"outcome", "event"})]
+    assert asked, "some ask for them"
+    for metric, label, operator, value in asked:
+        pattern = value if operator.endswith("~") else re.escape(value)
+        assert any(re.fullmatch(pattern, each) for each in told[metric, label]), (metric, label, value)
+
+
+def asked_of(expression: str, labels: set[str]) -> Iterator[tuple[str, str, str, str]]:
+    """Metric, label, operator and value, of each matcher on one of the labels."""
+    for metric, inside in SELECTOR.findall(expression):
+        yield from ((metric, *matcher) for matcher in MATCHER.findall(inside) if matcher[0] in labels)
+
+
+@on_one_engine
 async def test_every_metric_of_ours_is_on_the_dashboard(known: dict[str, set[str]]) -> None:
-    shown = " ".join(expressions())
+    named = set(re.findall(r"\w+", " ".join(shown())))
     families = {re.sub(r"_(bucket|count|sum|created)$", "", name) for name in known}
-    assert [name for name in sorted(families) if name not in shown] == []
+    assert [name for name in sorted(families) if not named & {name, f"{name}_bucket"}] == []
 
 
 @pytest.mark.parametrize("expression", list(expressions()))
@@ -98,6 +127,11 @@ def test_every_alert_leads_to_its_part_of_the_playbook() -> None:
 
 def test_promtool_takes_the_rules() -> None:
     done = run("promtool", "check", "config", str(DEPLOY / "prometheus" / "prometheus.yml"))
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_alerts_about_deliveries_fire_when_they_should() -> None:
+    done = run("promtool", "test", "rules", str(DEPLOY / "prometheus" / "billhook.rules.test.yml"))
     assert done.returncode == 0, done.stdout + done.stderr
 
 

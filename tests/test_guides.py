@@ -11,8 +11,8 @@ import pytest
 import typer
 from bench import capacity
 
-import billhook.app  # noqa: F401 - every table is known once it is imported
 from billhook import cli
+from billhook.app import App  # every table is known once it is imported
 from billhook.settings import PREFIX, Settings
 from billhook.storage.types import metadata
 from tests.support import on_one_engine
@@ -57,7 +57,8 @@ def test_every_command_of_a_guide_is_one_that_we_have(page: Path) -> None:
 
 
 @on_one_engine
-async def test_every_metric_of_a_guide_is_told(http: httpx.AsyncClient) -> None:
+async def test_every_metric_of_a_guide_is_told(http: httpx.AsyncClient, app: App) -> None:
+    app.hub.metrics.tell_of_work()  # as `billhook serve` does, which issues tokens and delivers
     families = re.findall(r"^# TYPE (\w+)", (await http.get("/metrics")).text, re.MULTILINE)
     told = {name + end for name in families for end in ("", "_total", "_bucket")}
     named = {name: page.name for page in GUIDES for name in METRIC.findall(page.read_text())}
