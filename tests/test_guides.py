@@ -84,6 +84,15 @@ def test_the_capacity_table_is_what_the_script_computes() -> None:
     assert capacity.table() in (ROOT / "docs" / "how-to" / "scale-out.md").read_text(), "python -m bench.capacity"
 
 
+COSTS = ("TOKEN_US", "ACCEPT_US", "ACCEPT_DATABASE_US", "DELIVERY_US", "DELIVERY_DATABASE_US")
+
+
+@pytest.mark.parametrize("page", ["bench/README.md", "docs/how-to/scale-out.md"])
+def test_the_costs_that_it_computes_with_are_those_that_were_measured(page: str) -> None:
+    text = (ROOT / page).read_text()
+    assert [name for name in COSTS if f"{getattr(capacity, name)} us" not in text] == []
+
+
 def test_the_plan_for_many_databases_knows_every_table() -> None:
     text = (ROOT / "docs" / "how-to" / "scale-out.md").read_text()
     plan = text.split("## Past one PostgreSQL")[1]
