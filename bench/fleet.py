@@ -6,7 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Event, Lock
@@ -96,8 +96,9 @@ class Slot:
         """SIGSTOP, and only back when it has taken effect. False: it had ended by itself."""
         self.signal(signal.SIGSTOP)
         while not self.has_ended:  # until that is asked it stays in the system's table, if only as a zombie
-            if psutil.Process(self.pid).status() == psutil.STATUS_STOPPED:
-                return True
+            with suppress(psutil.NoSuchProcess):  # or until somebody else asks, who ends them all
+                if psutil.Process(self.pid).status() == psutil.STATUS_STOPPED:
+                    return True
             time.sleep(0.005)
         return False
 

@@ -78,12 +78,13 @@ class Load:
         try:
             uvloop.run(self._run())
         except Exception as problem:  # noqa: BLE001 - the edge: a thread would end unheard
-            self._problem = problem
+            self._problem = problem.exceptions[0] if isinstance(problem, ExceptionGroup) else problem
 
     async def _run(self) -> None:
         timeout = aiohttp.ClientTimeout(total=ANSWER_SECONDS)
-        async with aiohttp.ClientSession(timeout=timeout, trust_env=False) as http:
-            await asyncio.gather(*(self._send_on(http, number) for number in range(SENDERS)))
+        async with aiohttp.ClientSession(timeout=timeout, trust_env=False) as http, asyncio.TaskGroup() as senders:
+            for number in range(SENDERS):
+                senders.create_task(self._send_on(http, number))
 
     async def _send_on(self, http: aiohttp.ClientSession, number: int) -> None:
         """At its own pace; who was held up does not catch up, so that the load stays what it is."""

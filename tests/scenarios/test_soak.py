@@ -11,6 +11,7 @@ from pathlib import Path
 from threading import Thread
 from typing import Any, cast
 
+import psutil  # type: ignore[import-untyped]
 import pytest
 from bench.credentials import Credentials
 from bench.engines import Engine, Site
@@ -202,7 +203,7 @@ def test_a_load_that_ends_by_itself_fails_the_soak() -> None:
 
 def sleeper(folder: Path) -> Slot:
     """A place with a process that does nothing, at work for long."""
-    slot = Slot(WORKER, 0, {}, folder / "log")
+    slot = Slot(API, 0, {}, folder / "log")  # one that delivers nothing, so that there is nothing to ask a database
     slot.log.write_bytes(b"")
     slot.process = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
     slot.pids, slot.ready_at = [slot.process.pid], time.monotonic() - 600
@@ -243,12 +244,12 @@ def test_a_fault_that_lasts_is_cut_short_when_the_run_is_broken_off(tmp_path: Pa
     hands = hands_on(slot)
 
     def break_off() -> None:
-        if hands.latest:
+        if psutil.Process(slot.pid).status() == psutil.STATUS_STOPPED:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        hands.carry_out([Planned(0.0, WORKER, LONG_FREEZE, seconds=3600.0)], break_off)
-    assert slot.has_ended and len(slot.pids) == 1
+        hands.carry_out([Planned(0.0, API, LONG_FREEZE, seconds=3600.0)], break_off)
+    assert slot.has_ended and len(slot.pids) == 1 and not hands.problems
 
 
 def test_a_fault_that_fails_is_blamed_by_its_own_name(tmp_path: Path) -> None:
