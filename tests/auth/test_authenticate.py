@@ -50,6 +50,19 @@ async def test_the_scheme_may_be_written_in_any_case(http: httpx.AsyncClient, he
     assert (await http.get("/api/v1/me", headers={"Authorization": value})).status_code == 200
 
 
+@pytest.mark.parametrize("body", [b"{", b"\xff", b'{"name": 7}', b" " * 300_000])
+@pytest.mark.parametrize("path", ["/clients", "/groups", "/groups/grp_x/notifications"])
+async def test_who_may_not_is_told_so_whatever_they_have_sent(
+    http: httpx.AsyncClient, installation: Installation, auth: Auth, path: str, body: bytes
+) -> None:
+    reader = await register(installation, scopes=("clients:read",))
+    await auth.registry.refresh()
+    json = {"Content-Type": "application/json"}
+    stranger = await http.post(f"/api/v1{path}", content=body, headers=json)
+    known = await http.post(f"/api/v1{path}", content=body, headers=json | bearer(await token_for(http, reader)))
+    assert (stranger.status_code, known.status_code) == (401, 403)
+
+
 def expired_token(auth: Auth, client_id: str, organization_id: str) -> str:
     now = int(time.time())
     claims = Claims(client_id, organization_id, "clients:read", now - 120, now - 60, "0" * 32, 0)

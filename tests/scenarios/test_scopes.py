@@ -1,11 +1,13 @@
 """Tokens of every scope at every route, and what one thing leads to: the OpenAPI document holds for all of them."""
 
 from collections.abc import Iterator
+from contextlib import suppress
 from copy import deepcopy
 from typing import Any
 
 import pytest
 import schemathesis
+from hypothesis.errors import FlakyStrategyDefinition
 from schemathesis import Case, Response
 
 from billhook.auth.model import SCOPES
@@ -15,7 +17,7 @@ from tests.scenarios.test_openapi import ALL_SCOPES, CHECKS, DOCUMENT, SAME, Vic
 from tests.tally import tally
 
 NAME, FLOWS = "scopes", "links"
-UNKNOWN, MISSING = 401, 403
+UNKNOWN, MISSING, NOWHERE = 401, 403, 404  # the last: a made-up id with a slash in it
 API = r"^/api/v1/"
 
 
@@ -100,6 +102,7 @@ def test_what_an_answer_leads_to_is_as_the_document_describes_it(victims: Victim
     robot, base_url = victims.robot["client_id"], str(victims.server.http.base_url)
     headers = tokens.headers[held] if held else {}
     found: list[str] = []  # of what exists, whose id only an answer can have told
+    wrong: list[tuple[str, str]] = []
 
     class Flow(schema.include(path_regex=API).as_state_machine()):  # type: ignore[misc]
         def before_call(self, case: Case[Any]) -> None:
@@ -112,10 +115,15 @@ def test_what_an_answer_leads_to_is_as_the_document_describes_it(victims: Victim
         def validate_response(self, response: Response, case: Case[Any], **_more: Any) -> None:
             tally.answered(FLOWS, f"{case.method} {case.path}", response.status_code)
             found.extend([case.path] if case.path_parameters and response.status_code < 300 else [])
-            assert held or response.status_code == UNKNOWN
+            wrong.append((case.path, response.text))
+            assert held or response.status_code in (UNKNOWN, NOWHERE)
             case.validate_response(response, checks=CHECKS, headers=headers)
+            wrong.pop()
 
-    Flow.run(settings=tally.settings(8 if held == ALL_SCOPES else 2, stateful_step_count=12))
+    # What is drawn depends on what the server has answered, so that drawing it again may give something else.
+    with suppress(FlakyStrategyDefinition):
+        Flow.run(settings=tally.settings(8 if held == ALL_SCOPES else 2, stateful_step_count=12))
+    assert wrong == []
     assert bool(found) or held != ALL_SCOPES, "no link was followed to anything"
 
 

@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from typing import Annotated
 
 from fastapi import Depends, Security
@@ -74,4 +75,5 @@ def requires(scope: str | None = None) -> Callable[..., Caller]:
     ) -> Caller:
         return authorize(request, scope)
 
+    caller.before_body = partial(authorize, scope=scope)  # type: ignore[attr-defined]  # for BoundedRoute
     return Depends(caller)  # type: ignore[no-any-return]

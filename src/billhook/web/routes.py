@@ -40,8 +40,12 @@ class BoundedRequest(Request):
 class BoundedRoute(APIRoute):
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         handle = super().get_route_handler()
+        checks = [getattr(each.call, "before_body", None) for each in self.dependant.dependencies]
 
         async def handle_bounded(request: Request) -> Response:
+            """FastAPI reads the body before it asks who calls; who may not is told so, whatever they have sent."""
+            for check in filter(None, checks):
+                check(request)
             return await handle(BoundedRequest(request.scope, request.receive))
 
         return handle_bounded
