@@ -8,7 +8,6 @@ from typing import Any
 import httpx
 import pytest
 import structlog
-from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -16,6 +15,7 @@ from starlette.routing import Route
 from billhook import log
 from billhook.app import App
 from billhook.settings import Settings
+from billhook.web.express import Express
 from tests.support import logging_restored, until
 
 Line = dict[str, Any]
@@ -23,9 +23,9 @@ Line = dict[str, Any]
 
 def add_route(app: App, path: str, handler: Callable[[Request], Awaitable[Response]]) -> None:
     """One more route in the real application."""
-    framework = getattr(app.asgi, "app", None)
-    assert isinstance(framework, Starlette)
-    framework.router.routes.append(Route(path, handler))
+    express = app.asgi.app
+    assert isinstance(express, Express)
+    express.app.router.routes.append(Route(path, handler))
 
 
 class LogLines:
