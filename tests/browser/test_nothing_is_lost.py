@@ -53,6 +53,7 @@ def test_a_form_sent_after_signing_out_elsewhere_is_there_after_signing_in(own: 
     page = own.page
     own.open(GROUP.format(place["group"]) + "/providers/new")
     type_provider(page, place["url"])
+    page.wait_for_load_state("networkidle")  # or a preview of what was typed comes after the session has ended
     sign_out_elsewhere(own)
     page.get_by_role("button", name="Save").last.click()
     own.says("What you typed is kept: sign in, and go on with it.")
