@@ -40,8 +40,7 @@ AXES = {
     "clients": Axis(axes.clients, (10, 100, 1000, 10_000, 100_000), (10, 1000), 1.10, base=10),
     # One provider may have ten under way; with fewer than fifty a worker claims less at a time than it could.
     "providers": Axis(axes.providers, (1, 10, 100, 1000, 10_000), (1, 100), 1.50, base=100),
-    # A thousand are gone in two claims, and of the others five thousand are drained: only those are alike.
-    "backlog": Axis(axes.backlog, (1000, 10_000, 100_000, 1_000_000), (1000, 10_000), 1.20, base=10_000),
+    "backlog": Axis(axes.backlog, (1000, 10_000, 100_000, 1_000_000), (1000, 10_000), 1.20, base=1000),
     "history": Axis(axes.history, (0, 10_000, 100_000, 1_000_000, 10_000_000), (0, 50_000), 1.20, base=0),
     "workers": Axis(axes.workers, (1, 2, 3, 4), (1, 2), 1.50, base=1),
 }
