@@ -9,6 +9,10 @@ from sqlalchemy import update
 from billhook.accounts.keyring import installation
 from billhook.auth.keystore import signing_keys
 from billhook.auth.store import client_secrets
+from billhook.cli.doctor.finding import State
+from billhook.cli.doctor.keys import judge_key
+from billhook.settings import Settings
+from billhook.storage.master_key import previous_file
 from billhook.storage.vault import Vault
 from tests.cli.conftest import Billhook
 from tests.cli.doctor.conftest import Patient
@@ -95,3 +99,24 @@ def test_a_secret_that_ended_is_no_matter(patient: Patient) -> None:
     now = datetime.now(UTC)
     patient.execute(update(client_secrets).values(last_used_at=now, ends_at=now - timedelta(seconds=1)))
     assert patient.finding("client secrets")["state"] == "well"
+
+
+@pytest.mark.parametrize(
+    ("mode", "has_key", "has_other", "state"),
+    [
+        (0o600, True, False, State.WELL),
+        (0o644, True, False, State.PROBLEM),
+        (0o600, True, True, State.NOTICE),
+        (0o644, True, True, State.PROBLEM),
+        (0o600, False, True, State.NOTICE),  # whoever moved the files was stopped in the middle
+    ],
+)
+def test_the_key_is_judged_by_its_file_and_what_is_beside_it(
+    tmp_path: Path, mode: int, has_key: bool, has_other: bool, state: State
+) -> None:
+    settings = Settings(data_dir=tmp_path)
+    for path, is_there in ((settings.master_key_file, has_key), (previous_file(settings), has_other)):
+        if is_there:
+            path.write_text("k" * 43)
+            path.chmod(mode if path == settings.master_key_file else 0o600)
+    assert judge_key(settings).state is state

@@ -38,7 +38,8 @@ def judge_key(settings: Settings) -> Finding:
     """By where it is, and what lies about beside it."""
     path = settings.master_key_file
     is_set = bool(settings.master_key.get_secret_value().strip())
-    if not is_set and (mode := path.stat().st_mode & 0o777) & 0o077:
+    # Without the file it is one of those beside it: whoever moved the files was stopped in the middle.
+    if not is_set and path.exists() and (mode := path.stat().st_mode & 0o777) & 0o077:
         found = f"fits the database, but others on this machine can read it: {path} has mode {mode:o}"
         return problem("master key", found, fix=f"Run `chmod 600 {path}`.")
     if find_other_master_keys(settings):
