@@ -27,8 +27,9 @@ from billhook.groups import api as groups_api
 from billhook.web import docs, health, links
 from billhook.web.access import AccessLog
 from billhook.web.express import Express
+from billhook.web.lanes import Lane, as_handler
 from billhook.web.metrics import Metrics
-from billhook.web.middleware import Lane, RequestManners, as_handler
+from billhook.web.middleware import RequestManners
 from billhook.web.problems import HANDLERS
 
 PARTS = (clients_api, groups_api, control_api, deliveries_api)

@@ -10,6 +10,7 @@ from billhook.accounts.installation import Installation
 from billhook.auth import manage
 from billhook.auth.context import Auth
 from billhook.auth.tokens import Claims, payload_of
+from billhook.web.lanes import at_once
 from tests.support import BASE_URL, OPERATOR, Registered, bearer, on_one_engine, register, token_for
 
 REFUSED = {"code": "failed", "message": "invalid or expired token"}
@@ -66,7 +67,7 @@ async def test_who_may_not_is_told_so_whatever_they_have_sent(
 def expired_token(auth: Auth, client_id: str, organization_id: str) -> str:
     now = int(time.time())
     claims = Claims(client_id, organization_id, "clients:read", now - 120, now - 60, "0" * 32, 0)
-    return auth.registry.sign(payload_of(claims, issuer=BASE_URL), time.time()).decode()
+    return at_once(auth.registry.sign(payload_of(claims, issuer=BASE_URL), time.time())).decode()
 
 
 async def test_an_expired_token_is_refused(http: httpx.AsyncClient, robot: Registered, auth: Auth) -> None:
@@ -127,5 +128,5 @@ async def test_a_token_of_a_process_that_knows_of_a_later_revocation_counts(
 ) -> None:
     now = int(time.time())
     claims = Claims(robot.client.id, robot.client.organization_id, "clients:read", now, now + 60, "0" * 32, epoch=1)
-    token = auth.registry.sign(payload_of(claims, issuer=BASE_URL), time.time()).decode()
+    token = at_once(auth.registry.sign(payload_of(claims, issuer=BASE_URL), time.time())).decode()
     assert (await http.get("/api/v1/me", headers=bearer(token))).status_code == 200

@@ -26,6 +26,7 @@ from billhook.auth.tokens import (
     signer_of,
 )
 from billhook.errors import Unauthenticated
+from billhook.web.lanes import at_once
 
 ISSUER = "https://billhook.example.com"
 NOW = 1_800_000_000
@@ -36,7 +37,7 @@ SIGNING = ECKey.import_key(KEY.private)
 
 
 def minted(claims: Claims = CLAIMS, key: Key = KEY) -> str:
-    return signer_of(key)(payload_of(claims, issuer=ISSUER)).decode()
+    return at_once(signer_of(key)(payload_of(claims, issuer=ISSUER))).decode()
 
 
 def forged(header: dict[str, Any] | None = None, claims: dict[str, Any] | None = None) -> str:

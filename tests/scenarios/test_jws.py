@@ -28,6 +28,7 @@ from joserfc.jwk import ECKey, Key, OctKey, RSAKey
 from billhook.auth import keys
 from billhook.auth.tokens import LONGEST_TOKEN, Claims, payload_of, read_token, side_by_side, signer_of
 from billhook.errors import Unauthenticated
+from billhook.web.lanes import at_once
 from tests.scenarios.jws_examples import COMPACT, ES256_KEY, OTHER_FORMS, Example
 from tests.support import bearer
 from tests.tally import tally
@@ -59,7 +60,7 @@ def key_of(private: EllipticCurvePrivateKey) -> keys.Key:
 KEY = key_of(derive_private_key(int.from_bytes(unspelled(ES256_KEY["d"]), "big"), SECP256R1()))
 STRANGER = key_of(generate_private_key(SECP256R1()))
 HEADER = {"alg": "ES256", "typ": "at+jwt", "kid": KEY.kid}
-GOOD = signer_of(KEY)(PAYLOAD).decode()
+GOOD = at_once(signer_of(KEY)(PAYLOAD)).decode()
 HEAD, BODY, SIGNATURE = GOOD.split(".")
 R, S = (int.from_bytes(unspelled(SIGNATURE)[half], "big") for half in (slice(32), slice(32, 64)))
 

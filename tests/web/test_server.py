@@ -3,13 +3,14 @@
 import asyncio
 import json
 import signal
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from dataclasses import dataclass
 
 import pytest
 
 from billhook.app import App
 from billhook.auth.endpoint import TokenEndpoint
+from billhook.web.middleware import MOST_TOGETHER
 from billhook.web.server import LaneProtocol, Server, listen
 from tests.support import on_one_engine, until
 
@@ -24,6 +25,12 @@ class Running:
 
     async def connected(self) -> bool:
         return len(self.server.server_state.connections) == 1
+
+    def has_connected(self, count: int) -> Callable[[], Awaitable[bool]]:
+        async def all_are_here() -> bool:
+            return len(self.server.server_state.connections) == count
+
+        return all_are_here
 
     async def is_receiving(self) -> bool:
         return [type(connection._lane) for connection in self.connections] == [TokenEndpoint]
@@ -181,6 +188,83 @@ async def test_a_client_that_waits_for_the_framework_is_not_hung_up_on(running: 
     for now in (0.0, 2 * FOREVER):
         running.server.hang_up_on_the_slow(now=now)
         assert not connection.transport.is_closing()
+    writer.close()
+
+
+@on_one_engine
+async def test_who_asks_in_the_same_moment_gets_his_own_answer(running: Running) -> None:
+    """More at once than are served together."""
+    bodies = [f'{{"client_id":"c_{number}"}}'.encode() for number in range(2 * MOST_TOGETHER + 1)]
+    opened = [await asyncio.open_connection("127.0.0.1", running.port) for _ in bodies]
+    await until(running.has_connected(len(bodies)))
+    for number, (_, writer) in enumerate(opened):
+        head = HEAD.replace(b"100\r\n", b"%d\r\nX-Request-Id: number-%04d\r\n" % (len(bodies[number]), number))
+        writer.write(head + bodies[number])
+    for number, (reader, writer) in enumerate(opened):
+        answer = await reader.readuntil(b"}")
+        assert answer.startswith(b"HTTP/1.1 400 ")
+        assert b"x-request-id: number-%04d\r\n" % number in answer
+        writer.close()
+
+
+@on_one_engine
+async def test_what_is_no_http_is_refused_after_the_answer_to_what_came_before_it(running: Running) -> None:
+    reader, writer = await asyncio.open_connection("127.0.0.1", running.port)
+    writer.write(WHOLE["through a lane"][0] + b"no http\r\n\r\n")
+    first, second = (await read_to_the_end(reader)).split(b"HTTP/1.1")[1:]
+    assert b"client_id" in first
+    assert b"connection: close" in second
+    writer.close()
+
+
+@on_one_engine
+async def test_answers_keep_their_order_also_when_many_wait_before_them(running: Running, app: App) -> None:
+    reader, writer = await asyncio.open_connection("127.0.0.1", running.port)
+    await until(running.connected)
+    (connection,) = running.connections
+    (lane,) = app.asgi.lanes.values()
+    for _ in range(MOST_TOGETHER):
+        app.asgi.take_soon(lane, {"method": "POST", "path": "/auth", "headers": []}, b"", reply=lambda _: None)
+    connection.data_received(WHOLE["through a lane"][0] + WHOLE["by the framework"][0])
+    assert b" 400 " in await reader.readline()
+    await reader.readuntil(b"}")
+    assert b" 200 " in await reader.readline()
+    writer.close()
+
+
+@on_one_engine
+async def test_a_client_that_says_nothing_more_gets_its_answer(running: Running) -> None:
+    reader, writer = await asyncio.open_connection("127.0.0.1", running.port)
+    writer.write(WHOLE["through a lane"][0])
+    writer.write_eof()
+    assert b"client_id" in await read_to_the_end(reader)
+    writer.close()
+
+
+@on_one_engine
+async def test_a_client_that_has_gone_leaves_the_others_their_answers(running: Running) -> None:
+    _, gone = await asyncio.open_connection("127.0.0.1", running.port)
+    reader, writer = await asyncio.open_connection("127.0.0.1", running.port)
+    await until(running.has_connected(2))
+    for connection in running.connections:
+        connection.data_received(WHOLE["through a lane"][0])
+        if connection.client == gone.get_extra_info("sockname"):
+            connection.transport.close()
+    assert b" 400 " in await reader.readline()
+    gone.close()
+    writer.close()
+
+
+@on_one_engine
+async def test_an_answer_that_is_due_is_given_before_the_end(running: Running) -> None:
+    reader, writer = await asyncio.open_connection("127.0.0.1", running.port)
+    await until(running.connected)
+    (connection,) = running.connections
+    connection.data_received(WHOLE["through a lane"][0])
+    connection.shutdown()
+    answer = await read_to_the_end(reader)
+    assert b"client_id" in answer
+    assert b"connection: close" in answer
     writer.close()
 
 

@@ -12,7 +12,7 @@ from billhook.auth.issuer import Issued, Issuer
 from billhook.auth.keys import JWKS_MAX_AGE
 from billhook.errors import BillhookError, InvalidParameters
 from billhook.settings import Network
-from billhook.web.middleware import Answer, answer_to
+from billhook.web.lanes import Answer, Steps, answer_to
 from billhook.web.requests import caller_address, parse_object, require_content_type, text_field
 
 NEVER_STORED = {"Cache-Control": "no-store"}
@@ -32,12 +32,12 @@ class TokenEndpoint:
         self.issuer = issuer
         self.trusted_proxies = trusted_proxies
 
-    def __call__(self, scope: Scope, body: bytes) -> Answer:
+    def __call__(self, scope: Scope, body: bytes) -> Steps[Answer]:
         try:
             client_id, client_secret = _read_credentials(scope, body)
             address = caller_address(scope, self.trusted_proxies)
             verdict = self.issuer.authenticate(client_id, client_secret, address=address)
-            token = token_answer(self.issuer.issue(verdict, address=address))
+            token = token_answer((yield from self.issuer.issue(verdict, address=address)))
         except BillhookError as error:
             return answer_to(error)
         return Answer(201, [*TOKEN_HEADERS, (b"content-length", b"%d" % len(token))], token)

@@ -12,6 +12,7 @@ from billhook.auth.throttle import Throttle
 from billhook.auth.tokens import Claims, new_token_id, payload_of
 from billhook.errors import RateLimited, Unauthenticated
 from billhook.storage.vault import Vault
+from billhook.web.lanes import Steps
 from billhook.web.metrics import Metrics
 
 
@@ -44,7 +45,7 @@ class Issuer:
             self._refuse(client_id, verdict.refused, address=address, now=now, challenge=challenge)
         return verdict
 
-    def issue(self, verdict: Verdict, *, address: str, scope: str | None = None) -> Issued:
+    def issue(self, verdict: Verdict, *, address: str, scope: str | None = None) -> Steps[Issued]:
         """`scope`: what the token shall be good for, when that is less than what the client may do."""
         now = time.time()
         client = verdict.client
@@ -52,7 +53,7 @@ class Issuer:
         issued_at = int(now)
         ends_at = issued_at + client.lifespan_seconds
         claims = Claims(client.id, client.organization_id, scope, issued_at, ends_at, new_token_id(), client.epoch)
-        token = self.registry.sign(payload_of(claims, issuer=self.base_url), now)
+        token = yield from self.registry.sign(payload_of(claims, issuer=self.base_url), now)
         self._activity.issued(client.id, verdict.secret_id, address=address, now=now)
         self._outcomes.add("issued")
         return Issued(token.decode(), client.lifespan_seconds, scope, client.not_before)

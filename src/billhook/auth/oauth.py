@@ -19,6 +19,7 @@ from billhook.auth.model import SCOPES
 from billhook.auth.revoked import revoke_token
 from billhook.auth.tokens import Claims
 from billhook.errors import BillhookError, InvalidParameters, TooLarge, Unauthenticated
+from billhook.web.lanes import at_once
 from billhook.web.problems import body_of
 from billhook.web.requests import read_body, require_content_type
 from billhook.web.responses import json_response
@@ -71,7 +72,7 @@ async def token(request: Request) -> Response:
     if grant != "client_credentials":
         raise OAuthProblem("unsupported_grant_type", "grant_type must be client_credentials")
     scope = _narrowed(form.get("scope"), verdict.client.scope)
-    issued = auth_of(request).issuer.issue(verdict, address=address_of(request), scope=scope)
+    issued = at_once(auth_of(request).issuer.issue(verdict, address=address_of(request), scope=scope))
     answer = {"access_token": issued.token, "token_type": "Bearer", "expires_in": issued.expires_in}
     return json_response(answer | {"scope": issued.scope}, headers=NEVER_STORED | {"Pragma": "no-cache"})
 

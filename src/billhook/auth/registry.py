@@ -26,6 +26,7 @@ from billhook.errors import Unavailable
 from billhook.storage import feed
 from billhook.storage.database import Database, Transaction
 from billhook.storage.vault import Vault
+from billhook.web.lanes import Steps
 
 PAGE = 2000  # rows a read; between pages other requests are served
 PATIENCE_SECONDS = 60.0  # how long tokens are issued on what was last known while the database is away
@@ -93,7 +94,7 @@ class Registry:
         if self.age_seconds > PATIENCE_SECONDS:
             raise Unavailable(detail="the registry is stale: the database has been away for too long")
 
-    def sign(self, payload: bytes, now: float) -> bytes:
+    def sign(self, payload: bytes, now: float) -> Steps[bytes]:
         if self._signing is None or now >= self._signing[1]:
             self._signing = self._choose_signer(now)
         return self._signing[0](payload)

@@ -7,6 +7,7 @@ Signing is written out here, because it is nearly all that a token costs: 45 us 
 import os
 from binascii import b2a_base64
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import orjson
@@ -19,6 +20,7 @@ from joserfc.jws import JWSRegistry
 
 from billhook.auth.keys import Key
 from billhook.errors import Unauthenticated
+from billhook.web.lanes import Steps
 
 ALGORITHM = "ES256"
 TYPE = "at+jwt"
@@ -32,7 +34,7 @@ _registry = JWSRegistry(algorithms=[ALGORITHM])
 
 _URL_SAFE = bytes.maketrans(b"+/", b"-_")
 
-Sign = Callable[[bytes], bytes]
+Sign = Callable[[bytes], Steps[bytes]]
 
 
 class Claims(NamedTuple):
@@ -50,9 +52,10 @@ def signer_of(key: Key) -> Sign:
     header = _base64(orjson.dumps({"alg": ALGORITHM, "typ": TYPE, "kid": key.kid})) + b"."
     private = key.private
 
-    def sign(payload: bytes) -> bytes:
+    def sign(payload: bytes) -> Steps[bytes]:
         signed = header + _base64(payload)
-        return signed + b"." + _base64(side_by_side(private.sign(signed, _ES256)))
+        signature = yield partial(private.sign, signed, _ES256)
+        return signed + b"." + _base64(side_by_side(signature))
 
     return sign
 

@@ -1,49 +1,30 @@
 """Around every request: an id, a log line, a count, and an answer even when we have a bug."""
 
-import os
+import asyncio
 import re
 import time
-from collections.abc import Awaitable, Callable, Mapping
-from typing import NamedTuple, Protocol
+from collections import deque
+from collections.abc import Callable, Mapping
 
 import structlog
-from starlette.requests import Request
-from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from billhook.errors import BillhookError, InvalidParameters
 from billhook.log import REQUEST_ID
 from billhook.web.access import AccessLog, Line
+from billhook.web.lanes import Answer, Lane, Visit, answer_to, serve_together
 from billhook.web.metrics import Metrics
-from billhook.web.problems import answer
-from billhook.web.requests import read_body
+from billhook.web.requests import read_body, request_id_of
 
 METHODS = {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"}
-GIVEN_ID = re.compile(
-    rb"[0-9A-Za-z._-]{8,48}"
-)  # an id that a caller brings along is kept, if it is harmless; a secret is longer
 ONE_TIME = re.compile(r"(/(?:set-up|invitation)/)[^/]+", re.IGNORECASE)
 QUIET = ("/healthz", "/readyz", "/metrics")  # asked every few seconds by machines; logged only when they fail
 
+MOST_TOGETHER = 64  # requests on lanes; with as many signatures in a row there is nothing more to gain
+
+Reply = Callable[[Answer], None]
+
 log = structlog.get_logger(__name__)
-
-
-class Answer(NamedTuple):
-    status: int
-    headers: list[tuple[bytes, bytes]]
-    body: bytes
-
-
-class Lane(Protocol):
-    """A handler that waits for nothing: a whole request in, an answer out."""
-
-    largest_body: int
-
-    def __call__(self, scope: Scope, body: bytes) -> Answer: ...
-
-    def refuse(self, error: BillhookError) -> Answer:
-        """When the body could not be read."""
-        ...
 
 
 class RequestManners:
@@ -56,6 +37,7 @@ class RequestManners:
         self.lanes = lanes
         self.metrics = metrics
         self.access = access
+        self._waiting: deque[tuple[Visit, Reply]] = deque()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -74,29 +56,45 @@ class RequestManners:
             body = await read_body(scope, receive, limit=lane.largest_body)
         except BillhookError as error:
             return self._refuse(lane.refuse(error), scope)
-        return self.take(lane, scope, body)
+        visit = Visit(lane, scope, body)
+        serve_together([visit])
+        return self._done(visit)
 
-    def take(self, lane: Lane, scope: Scope, body: bytes) -> Answer:
-        """A request that is here as a whole. The server calls this directly when it can."""
-        request_id, started = _request_id(scope), time.perf_counter()
-        outer = REQUEST_ID.set(request_id)
-        try:
-            answered = lane(scope, body)
-        except Exception:  # the edge: the bug is logged, the caller gets an answer, the process goes on
-            log.exception("bug", method=scope["method"], path=scope["path"])
-            answered = answer_to(BillhookError())
-        answered.headers.append((b"x-request-id", request_id.encode()))
-        self._note(scope, scope["path"], answered.status, time.perf_counter() - started)
-        REQUEST_ID.reset(outer)
-        return answered
+    def take_soon(self, lane: Lane, scope: Scope, body: bytes, reply: Reply) -> None:
+        """A request that is here as a whole, with all those that come in the same turn of the loop."""
+        self._waiting.append((Visit(lane, scope, body), reply))
+        if len(self._waiting) == 1:
+            asyncio.get_running_loop().call_soon(self._answer_in_turn)
+
+    def answer_waiting(self) -> None:
+        """All of them now, because something else is going to be said on one of their connections."""
+        while self._waiting:
+            self._take_some()
+
+    def _answer_in_turn(self) -> None:
+        """The first do not wait until the last have their answer as well."""
+        self._take_some()
+        if self._waiting:
+            asyncio.get_running_loop().call_soon(self._answer_in_turn)
+
+    def _take_some(self) -> None:
+        taken = [self._waiting.popleft() for _ in range(min(len(self._waiting), MOST_TOGETHER))]
+        serve_together([visit for visit, _ in taken])
+        for visit, reply in taken:
+            reply(self._done(visit))
+
+    def _done(self, visit: Visit) -> Answer:
+        assert visit.answer is not None
+        visit.answer.headers.append((b"x-request-id", visit.request_id.encode()))
+        seconds = time.perf_counter() - visit.started
+        self._note(visit.scope, visit.scope["path"], visit.answer.status, seconds, visit.request_id)
+        return visit.answer
 
     def _refuse(self, answered: Answer, scope: Scope) -> Answer:
         """The same manners for what never reached a handler."""
-        request_id = _request_id(scope)
-        outer = REQUEST_ID.set(request_id)
+        request_id = request_id_of(scope)
         answered.headers.append((b"x-request-id", request_id.encode()))
-        self._note(scope, scope["path"], answered.status, 0.0)
-        REQUEST_ID.reset(outer)
+        self._note(scope, scope["path"], answered.status, 0.0, request_id)
         return answered
 
     def refuse_garbage(self, message: str, scope: Scope | None) -> Answer:
@@ -106,7 +104,7 @@ class RequestManners:
         return self._refuse(answer_to(InvalidParameters(message)), understood)
 
     async def _pass_on(self, scope: Scope, receive: Receive, send: Send) -> None:
-        request_id, started, status = _request_id(scope), time.perf_counter(), 0
+        request_id, started, status = request_id_of(scope), time.perf_counter(), 0
         REQUEST_ID.set(request_id)
 
         async def send_with_id(message: Message) -> None:
@@ -120,15 +118,15 @@ class RequestManners:
             await self.app(scope, receive, send_with_id)
         except Exception:  # the edge, as above; the framework has answered already, with the handler for bugs
             log.exception("bug", method=scope["method"], path=shown(scope["path"]))
-        self._note(scope, _route(scope), status, time.perf_counter() - started)
+        self._note(scope, _route(scope), status, time.perf_counter() - started, request_id)
 
-    def _note(self, scope: Scope, route: str, status: int, seconds: float) -> None:
+    def _note(self, scope: Scope, route: str, status: int, seconds: float, request_id: str) -> None:
         method = scope["method"]
         self.metrics.requests.add(method if method in METHODS else "other", route, status, seconds)
         if route.endswith(QUIET) and status < 400:
             return
         peer = (scope.get("client") or ("-",))[0]
-        self.access.note(Line(time.time(), REQUEST_ID.get(), method, shown(scope["path"]), status, seconds, peer))
+        self.access.note(Line(time.time(), request_id, method, shown(scope["path"]), status, seconds, peer))
 
 
 def shown(path: str) -> str:
@@ -136,32 +134,7 @@ def shown(path: str) -> str:
     return ONE_TIME.sub(r"\1…", path) if "/console/" in path else path
 
 
-def as_handler(lane: Lane) -> Callable[[Request], Awaitable[Response]]:
-    """The same as an ordinary route, so that the route table is whole and other methods are refused."""
-
-    async def handler(request: Request) -> Response:
-        body = await read_body(request.scope, request.receive, limit=lane.largest_body)
-        status, headers, content = lane(request.scope, body)
-        response = Response(content, status)
-        response.raw_headers = headers
-        return response
-
-    return handler
-
-
-def answer_to(error: BillhookError) -> Answer:
-    response = answer(error)
-    return Answer(response.status_code, response.raw_headers, bytes(response.body))
-
-
 def _route(scope: Scope) -> str:
     """The route's pattern, never the path itself: there is no end to the paths people can ask for."""
     path = getattr(scope.get("route"), "path", None)
     return "none" if path is None else scope.get("root_path", "") + path
-
-
-def _request_id(scope: Scope) -> str:
-    for name, value in scope["headers"]:
-        if name == b"x-request-id" and GIVEN_ID.fullmatch(value):
-            return str(value.decode())
-    return os.urandom(8).hex()

@@ -3,6 +3,8 @@
 All of it works on the bare ASGI scope: POST /auth has no room for a request object (docs/decisions/0003).
 """
 
+import os
+import re
 from collections.abc import Mapping
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import Any
@@ -13,6 +15,8 @@ from starlette.types import Receive, Scope
 from billhook.errors import InvalidParameters, TooLarge
 from billhook.settings import Network
 
+# An id that a caller brings along is kept, if it is harmless; a secret is longer.
+GIVEN_ID = re.compile(rb"[0-9A-Za-z._-]{8,48}")
 UNKNOWN_ADDRESS = "unknown"  # of a caller over a local socket
 
 
@@ -40,6 +44,14 @@ def header(scope: Scope, name: bytes) -> str:
         if given == name:
             return str(value.decode("latin-1"))
     return ""
+
+
+def request_id_of(scope: Scope) -> str:
+    """The caller's own, or a new one."""
+    for name, value in scope["headers"]:
+        if name == b"x-request-id" and GIVEN_ID.fullmatch(value):
+            return str(value.decode())
+    return os.urandom(8).hex()
 
 
 def require_content_type(scope: Scope, wanted: str) -> None:

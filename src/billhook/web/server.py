@@ -11,7 +11,8 @@ import uvicorn
 from starlette.types import Scope
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
-from billhook.web.middleware import Answer, Lane, RequestManners
+from billhook.web.lanes import Answer, Lane
+from billhook.web.middleware import RequestManners
 from billhook.web.requests import header
 
 GRACE_SECONDS = 20  # requests in the air may take this long after SIGTERM
@@ -25,9 +26,10 @@ State = tuple[int, float]  # of a connection: requests begun, and our patience w
 
 
 class LaneProtocol(HttpToolsProtocol):
-    """A plain request for a lane is answered as its last byte arrives: no task, no events, no ASGI messages.
+    """A plain request for a lane is answered in the turn of the loop in which its last byte arrives.
 
-    They would cost as much as a signature (docs/decisions/0003). Whatever is not plain takes uvicorn's way.
+    No task, no events, no ASGI messages: they would cost as much as a signature (docs/decisions/0003). Whatever is not
+    plain takes uvicorn's way.
     """
 
     _lane: Lane | None = None  # of the request that is arriving
@@ -36,6 +38,7 @@ class LaneProtocol(HttpToolsProtocol):
     _is_in_head = False
     _head_bytes = 0
     _is_stopping = False
+    _due = 0  # answers that lanes are about to give
     is_arriving = False  # a request has begun and its end is not here yet
     is_resting = False  # a lane has answered and no request has begun since; after the framework uvicorn sets a timer
     begun = 0  # requests on this connection
@@ -60,6 +63,7 @@ class LaneProtocol(HttpToolsProtocol):
         self._lane = self._lane_of_request()
         self._body = b""
         if self._lane is None:
+            self._answer_what_came_before()
             super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
@@ -69,15 +73,18 @@ class LaneProtocol(HttpToolsProtocol):
             self._body += body
 
     def on_message_complete(self) -> None:
-        self.is_arriving = False
+        self.is_arriving = self.is_resting = False
         if self._lane is None:
             super().on_message_complete()
             return
         lane, self._lane, self._may_take_lane = self._lane, None, False
-        self._write(self._manners.take(lane, self._request_scope, self._body))
+        self._due += 1
+        reply = self._reply if self.parser.should_keep_alive() else self._reply_and_close
+        self._manners.take_soon(lane, self._request_scope, self._body, reply)
 
     def send_400_response(self, msg: str) -> None:
         """What is no HTTP is refused in the same words as everything else."""
+        self._answer_what_came_before()
         if not self.transport.is_closing():
             self._is_stopping = True
             self._write(self._manners.refuse_garbage(msg, self._request_scope))
@@ -93,7 +100,7 @@ class LaneProtocol(HttpToolsProtocol):
 
     def shutdown(self) -> None:
         """A request whose body is still arriving is in the air as well."""
-        if self._lane is None:
+        if self._lane is None and self._due == 0:
             super().shutdown()
         else:
             self._is_stopping = True
@@ -120,16 +127,28 @@ class LaneProtocol(HttpToolsProtocol):
         length = header(scope, b"content-length")
         return lane if 0 < len(length) < 10 and int(length) <= lane.largest_body else None
 
+    def _answer_what_came_before(self) -> None:
+        if self._due > 0:
+            self._manners.answer_waiting()
+
+    def _reply(self, answer: Answer) -> None:
+        self._due -= 1
+        if not self.transport.is_closing():
+            self._write(answer)
+
+    def _reply_and_close(self, answer: Answer) -> None:
+        self._is_stopping = True
+        self._reply(answer)
+
     def _write(self, answer: Answer) -> None:
-        will_close = self._is_stopping or not self.parser.should_keep_alive()
         headers = [*self.server_state.default_headers, *answer.headers]
-        if will_close:
+        if self._is_stopping:
             headers.append((b"connection", b"close"))
         head = b"".join([b"%s: %s\r\n" % pair for pair in headers])
         self.transport.write(b"".join([STATUS_LINE[answer.status], head, b"\r\n", answer.body]))
         self.server_state.total_requests += 1
         self.is_resting = True
-        if will_close:
+        if self._is_stopping:
             self.transport.close()
 
 
