@@ -305,6 +305,24 @@ async def test_a_rate_limit_holds_for_two_workers_that_look_at_the_same_moment(
         assert (await late).leased == []
 
 
+@on_postgres
+async def test_a_breaker_that_another_worker_opens_at_the_same_moment_holds_for_both(
+    installation: Installation, location: str
+) -> None:
+    """One has read how the provider is; before it goes on, the other records what failed."""
+    team = await make_team(installation)
+    await send(team, 3)
+    async with elsewhere(location) as db, db.transaction() as tx:
+        halting = Halting(tx)
+        late = asyncio.create_task(
+            queue.claim(cast(Transaction, halting), Directory(installation.vault), after="", free=500, limits=LIMITS)
+        )
+        await halting.halted.wait()
+        await set_provider(team, team.provider, openings=1, open_until_ms=await now_of(installation.db) + HOUR_MS)
+        halting.go_on.set()
+        assert (await late).leased == []
+
+
 async def test_places_that_others_could_not_fill_are_taken_by_the_next_claim(installation: Installation) -> None:
     team = await make_team(installation, 6)
     last = team.providers[-1]

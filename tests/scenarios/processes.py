@@ -2,6 +2,7 @@
 
 import json
 import os
+import secrets
 import signal
 import subprocess
 import sys
@@ -198,6 +199,14 @@ def billhook_in(folder: Path, command: Sequence[str] = MODULE, **environment: st
         yield program
     finally:
         program.end_all()
+
+
+@contextmanager
+def installed(folder: Path, location: str, **environment: str) -> Iterator[Billhook]:
+    """The program on this database, allowed to send to this machine."""
+    shared = {"BILLHOOK_DATABASE_URL": location, "BILLHOOK_MASTER_KEY": secrets.token_urlsafe(32)}
+    with billhook_in(folder, **shared, BILLHOOK_OUTBOUND_ALLOW="127.0.0.0/8", **environment) as program:
+        yield program
 
 
 def end_at_once(own_postgres: Any) -> None:

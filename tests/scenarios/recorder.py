@@ -31,6 +31,7 @@ class Recorder:
         self, holds: Holds = nobody, *, host: str = "127.0.0.1", enter: Callable[[], None] = lambda: None
     ) -> None:
         """`enter` is called by its thread before anything else, to go where the host is."""
+        self.answer = OK  # to whoever asks from now on
         self.ids: list[str] = []  # the webhook-id of each request, in the order in which they came
         self.peers: list[str] = []  # and the address it came from
         self.most = 0  # requests that were open at once
@@ -69,6 +70,10 @@ class Recorder:
     def held(self) -> list[str]:
         return [webhook_id for webhook_id, _ in list(self._held)]
 
+    def hold(self) -> None:
+        """Whoever comes from now on."""
+        self._holds = everybody
+
     def release_one(self) -> None:
         """The one that has waited longest."""
         self._portal.call(self._pass_one)
@@ -92,12 +97,13 @@ class Recorder:
         self.peers.append(writer.get_extra_info("peername")[0])
         self._open += 1
         self.most = max(self.most, self._open)
+        answer = self.answer
         try:
             if self._holds(len(self.ids)):
                 await self._hold(webhook_id, reader)
         finally:
             self._open -= 1
-        writer.write(OK)  # in the same step: nobody can come again before this one is counted as gone
+        writer.write(answer)  # in the same step: nobody can come again before this one is counted as gone
         await writer.drain()
 
     async def _hold(self, webhook_id: str, reader: StreamReader) -> None:

@@ -2,7 +2,6 @@
 with a time that receivers accept, since it goes by the clock of the database."""
 
 import asyncio
-import secrets
 import time
 from asyncio import StreamReader, StreamWriter
 from collections.abc import Iterator
@@ -15,7 +14,7 @@ from billhook.providers.signing import verify
 from tests.delivery.receivers import Request, parsed, response
 from tests.delivery.support import make_team, send
 from tests.scenarios.ledger import Ledger
-from tests.scenarios.processes import Billhook, Running, billhook_in, until
+from tests.scenarios.processes import Billhook, Running, installed, until
 from tests.scenarios.recorder import Recorder, everybody
 from tests.scenarios.test_faults import PER_PROVIDER, freezes_at_rest, kill
 from tests.support import on_postgres
@@ -29,13 +28,7 @@ pytestmark = pytest.mark.skipif(LIBRARY is None, reason="needs libfaketime: apt-
 
 @pytest.fixture
 def program(location: str, tmp_path: Path) -> Iterator[Billhook]:
-    environment = {
-        "BILLHOOK_DATABASE_URL": location,
-        "BILLHOOK_MASTER_KEY": secrets.token_urlsafe(32),
-        "BILLHOOK_OUTBOUND_ALLOW": "127.0.0.0/8",
-        "BILLHOOK_RETRY_SCHEDULE": "1s",
-    }
-    with billhook_in(tmp_path, **environment) as opened:
+    with installed(tmp_path, location, BILLHOOK_RETRY_SCHEDULE="1s") as opened:
         yield opened
 
 

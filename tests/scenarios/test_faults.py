@@ -2,7 +2,6 @@
 lost, and nothing is repeated but what was in flight."""
 
 import asyncio
-import secrets
 import signal
 import time
 from collections import Counter
@@ -16,10 +15,9 @@ from uuid import uuid4
 
 import httpx
 import psutil  # type: ignore[import-untyped]
-import pytest
 
 from tests.scenarios.ledger import Ledger
-from tests.scenarios.processes import Billhook, Running, Server, bearer, billhook_in, end_at_once, until
+from tests.scenarios.processes import Billhook, Running, Server, bearer, end_at_once, installed, until
 from tests.scenarios.recorder import Holds, Recorder, everybody
 from tests.support import Postgres, on_postgres, on_sqlite
 
@@ -27,25 +25,6 @@ PER_PROVIDER = 10  # requests in flight, over all processes
 THREADS = 4
 TICKS = 4
 LOG_ALL = "DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET log_statement = ''all''', current_database()); END $$"
-
-
-@contextmanager
-def installed(folder: Path, location: str) -> Iterator[Billhook]:
-    """The program on this database, allowed to send to this machine."""
-    shared = {"BILLHOOK_DATABASE_URL": location, "BILLHOOK_MASTER_KEY": secrets.token_urlsafe(32)}
-    with billhook_in(folder, **shared, BILLHOOK_OUTBOUND_ALLOW="127.0.0.0/8") as program:
-        yield program
-
-
-@pytest.fixture
-def program(location: str, tmp_path: Path) -> Iterator[Billhook]:
-    with installed(tmp_path, location) as opened:
-        yield opened
-
-
-@pytest.fixture
-def ledger(program: Billhook) -> Ledger:
-    return Ledger.of(program)
 
 
 def test_a_worker_that_is_killed_loses_nothing_and_repeats_only_what_was_in_flight(

@@ -2,7 +2,6 @@
 that the schema has outgrown stop and say so."""
 
 import re
-import secrets
 import shutil
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -18,7 +17,7 @@ import pytest
 import billhook
 from billhook.storage.migrate import head_revision
 from tests.scenarios.ledger import Ledger
-from tests.scenarios.processes import Billhook, Server, assert_refused, bearer, billhook_in, until
+from tests.scenarios.processes import Billhook, Server, assert_refused, bearer, installed, until
 from tests.scenarios.recorder import Recorder
 from tests.support import on_postgres
 
@@ -69,13 +68,7 @@ def release(folder: Path, *migrations: tuple[str, str]) -> dict[str, str]:
 
 @pytest.fixture
 def program(location: str, tmp_path: Path) -> Iterator[Billhook]:
-    shared = {
-        "BILLHOOK_DATABASE_URL": location,
-        "BILLHOOK_MASTER_KEY": secrets.token_urlsafe(32),
-        "BILLHOOK_BASE_URL": "https://billhook.example.com",
-        "BILLHOOK_OUTBOUND_ALLOW": "127.0.0.0/8",
-    }
-    with billhook_in(tmp_path, **shared) as opened:
+    with installed(tmp_path, location, BILLHOOK_BASE_URL="https://billhook.example.com") as opened:
         yield opened
 
 

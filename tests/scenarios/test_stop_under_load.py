@@ -4,26 +4,18 @@ none of them comes twice."""
 import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 import asyncpg
-import pytest
 
 from tests.scenarios.ledger import Ledger
 from tests.scenarios.processes import Billhook, Running, Server, until
 from tests.scenarios.recorder import Recorder
-from tests.scenarios.test_faults import Load, installed
+from tests.scenarios.test_faults import Load
 from tests.scenarios.test_stop import free_port
 from tests.support import on_postgres, on_sqlite
 
 SOME = 40
 WAITING = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
-
-
-@pytest.fixture
-def program(location: str, tmp_path: Path) -> Iterator[Billhook]:
-    with installed(tmp_path, location) as opened:
-        yield opened
 
 
 @on_sqlite

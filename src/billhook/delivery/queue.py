@@ -118,15 +118,16 @@ async def claim(tx: Transaction, directory: Directory, *, after: str, free: int,
         wake_ms=min(
             0 if crowded and 0 < len(leased) < sum(wants.values()) else NEVER,  # some had less than was dealt to them
             NEVER if len(ours) == len(startable) else CLASH_MS,
-            *(moment - now for moment in _moments(ready, begun, now) if moment > now),
+            *(moment - now for moment in _moments(ready, ours, begun, now) if moment > now),
         ),
         oldest_ms=max([now - each.due_ms for each in due] + [0]),
     )
 
 
-def _moments(ready: list[Ready], begun: Counter[str], now: int) -> list[int]:
+def _moments(ready: list[Ready], ours: list[Ready], begun: Counter[str], now: int) -> list[int]:
     """When the next delivery of each can start, unless all its places are taken: then one is awaited."""
-    return [_startable_ms(each, now, begun[each.id]) for each in ready if each.is_taking]
+    latest = {each.id: each for each in (*ready, *ours)}
+    return [_startable_ms(each, now, begun[each.id]) for each in latest.values() if each.is_taking]
 
 
 def _ready(row: Row[Any]) -> Ready:
@@ -180,14 +181,20 @@ def _ready_providers() -> Select[Any]:
 
 
 async def _lock(tx: Transaction, startable: list[Ready]) -> list[Ready]:
-    """Those whose organization no other worker is claiming for; their rate limits as they are now that it is ours."""
+    """Those whose organization no other worker is claiming for, as they are now that it is ours."""
     locked = await try_locks(tx, (each.organization_id for each in startable))
     ours = [each for each in startable if each.organization_id in locked]
-    if not any(each.rate_limit for each in ours):
+    if tx.dialect.name == "sqlite" or not ours:  # its one writer has read them already when nobody else could write
         return ours
-    query = select(providers.c.id, providers.c.next_slot_us).where(providers.c.id.in_([each.id for each in ours]))
-    slots = {row.id: row.next_slot_us for row in await tx.execute(query)}
-    return [replace(each, health=replace(each.health, next_slot_us=slots[each.id])) for each in ours]
+    found = await tx.execute(_health_of_each(tx.dialect.name), {"ids": pack([{"id": each.id} for each in ours])})
+    healths = {row.id: health_of(row) for row in found}
+    return [replace(each, health=healths[each.id]) for each in ours]
+
+
+@cache
+def _health_of_each(dialect: str) -> Select[Any]:
+    ids = rows(dialect, "ids", id=Text())
+    return select(providers.c.id, *(providers.c[name] for name in HEALTH)).join(ids, ids.c.id == providers.c.id)
 
 
 async def _under_way(tx: Transaction) -> dict[tuple[str, str], int]:
