@@ -98,6 +98,17 @@ def test_what_is_old_is_refused(method: str, language: str, tmp_path: Path) -> N
 
 
 @each_method
+@each_language
+@pytest.mark.parametrize("missing", ["webhook-id", "webhook-timestamp", "webhook-signature"])
+def test_what_lacks_a_header_is_refused_in_words(method: str, language: str, missing: str, tmp_path: Path) -> None:
+    sent = request(method)
+    kept = tuple((name, value) for name, value in sent.headers if name.lower() != missing)
+    done = run(method, language, tmp_path, sent._replace(headers=kept))
+    assert done.returncode != 0
+    assert not any(wrong in done.stderr for wrong in ("KeyError", "TypeError"))
+
+
+@each_method
 def test_the_scheme_is_told_in_words_that_fit_the_method(method: str) -> None:
     words = " ".join(scheme_for(method))
     assert ("the query string" in words) == (method == "GET")

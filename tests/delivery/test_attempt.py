@@ -2,6 +2,8 @@
 
 from datetime import UTC, datetime
 
+import pytest
+
 from billhook.delivery.attempt import build, concealed, told
 from billhook.delivery.trial import unsaved
 from billhook.groups.manage import ProviderSpec
@@ -32,6 +34,17 @@ def test_a_receiver_that_says_everything_back_reveals_nothing() -> None:
     kept = concealed(answered(body.encode(), location="/next?token=query-secret"), told)
     assert kept.body.decode() == f"Authorization: {MASK}, token {MASK}, {MASK}, {MASK}"
     assert kept.headers == (("location", f"/next?token={MASK}"),)
+
+
+@pytest.mark.parametrize("length", [1, 6, len("Bearer header-secret") - 1, len("Bearer header-secret")])
+def test_a_secret_in_whose_middle_the_answer_was_cut_off_is_not_kept_in_part(length: int) -> None:
+    said = answered(b"you said: " + b"Bearer header-secret"[:length])._replace(truncated=True)
+    assert concealed(said, provider()).body.decode() == f"you said: {MASK}"
+
+
+def test_an_answer_that_ends_by_itself_keeps_its_end() -> None:
+    said = answered(b"you said: Bearer")
+    assert concealed(said, provider()) == said
 
 
 def test_all_else_is_kept_as_it_is() -> None:

@@ -54,7 +54,19 @@ def concealed(exchange: Exchange, provider: Provider, asked: Asked | None = None
     for secret in hidden:
         body = body.replace(secret.encode(), MASK.encode())
         headers = tuple((name, value.replace(secret, MASK)) for name, value in headers)
+    if exchange.truncated:
+        body = _without_beginning_of([secret.encode() for secret in hidden], body)
     return exchange._replace(body=body, headers=headers, asked=asked)
+
+
+def _without_beginning_of(secrets: list[bytes], body: bytes) -> bytes:
+    """The body may have been cut off in the middle of one of them."""
+    begun = max((_overlap(body, secret) for secret in secrets), default=0)
+    return body[:-begun] + MASK.encode() if begun else body
+
+
+def _overlap(body: bytes, secret: bytes) -> int:
+    return next((length for length in range(len(secret) - 1, 0, -1) if body.endswith(secret[:length])), 0)
 
 
 def result_of(exchange: Exchange) -> Result:
