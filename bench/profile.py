@@ -55,6 +55,7 @@ PARTS: Mapping[str, str] = {
     "billhook.web.throttle": "limits",
     "billhook.web": "web: requests, answers, errors",
     "billhook.web.middleware": "web: middleware, request log",
+    "billhook.web.lanes": "auth: the signature itself",
     "billhook.delivery.accept": "accept: rows of notifications and deliveries",
     "billhook.delivery.api": "accept: the endpoint",
     "billhook.delivery.queue": "claim",

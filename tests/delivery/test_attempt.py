@@ -8,6 +8,7 @@ from billhook.delivery.attempt import build, concealed, told
 from billhook.delivery.trial import unsaved
 from billhook.groups.manage import ProviderSpec
 from billhook.groups.model import Provider
+from billhook.outbound.answer import LONGEST_VALUE
 from billhook.outbound.request import Exchange, Timings
 from billhook.providers.kinds import MASK
 
@@ -40,6 +41,18 @@ def test_a_receiver_that_says_everything_back_reveals_nothing() -> None:
 def test_a_secret_in_whose_middle_the_answer_was_cut_off_is_not_kept_in_part(length: int) -> None:
     said = answered(b"you said: " + b"Bearer header-secret"[:length])._replace(truncated=True)
     assert concealed(said, provider()).body.decode() == f"you said: {MASK}"
+
+
+def test_neither_is_one_in_whose_middle_the_connection_broke() -> None:
+    said = answered(b"you said: Bearer head")._replace(error="network_error")
+    assert concealed(said, provider()).body.decode() == f"you said: {MASK}"
+
+
+def test_neither_is_one_in_a_header_that_was_cut_off() -> None:
+    value = ("x" * LONGEST_VALUE + "Bearer header-secret")[7:][:LONGEST_VALUE]
+    assert value.endswith("Bearer ")
+    kept = concealed(answered(b"", location=value), provider())
+    assert kept.headers == (("location", "x" * (LONGEST_VALUE - 7) + MASK),)
 
 
 def test_an_answer_that_ends_by_itself_keeps_its_end() -> None:

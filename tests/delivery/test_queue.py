@@ -305,11 +305,20 @@ async def test_a_rate_limit_holds_for_two_workers_that_look_at_the_same_moment(
         assert (await late).leased == []
 
 
+HEALTHY_NO_MORE: list[dict[str, Any]] = [
+    {"openings": 1, "open_until_ms": 2**52},
+    {"waits_until_ms": 2**52},
+    {"state": ProviderState.DISABLED},
+    {"deleted_at": NOW},
+]
+
+
+@pytest.mark.parametrize("changed", HEALTHY_NO_MORE, ids=["breaker", "wait", "disabled", "deleted"])
 @on_postgres
-async def test_a_breaker_that_another_worker_opens_at_the_same_moment_holds_for_both(
-    installation: Installation, location: str
+async def test_what_another_worker_finds_out_at_the_same_moment_holds_for_both(
+    installation: Installation, location: str, changed: dict[str, Any]
 ) -> None:
-    """One has read how the provider is; before it goes on, the other records what failed."""
+    """One has read how the provider is; before it goes on, the other records what came of its attempts."""
     team = await make_team(installation)
     await send(team, 3)
     async with elsewhere(location) as db, db.transaction() as tx:
@@ -318,7 +327,7 @@ async def test_a_breaker_that_another_worker_opens_at_the_same_moment_holds_for_
             queue.claim(cast(Transaction, halting), Directory(installation.vault), after="", free=500, limits=LIMITS)
         )
         await halting.halted.wait()
-        await set_provider(team, team.provider, openings=1, open_until_ms=await now_of(installation.db) + HOUR_MS)
+        await set_provider(team, team.provider, **changed)
         halting.go_on.set()
         assert (await late).leased == []
 

@@ -13,7 +13,7 @@ Handler = Callable[[str], Steps[Answer]]
 
 
 class Handled:
-    """A lane whose handler gets the name of the request, and what everybody did, in its order."""
+    """A lane whose handler gets the name of the request."""
 
     largest_body = 10
 
@@ -69,6 +69,11 @@ def test_who_has_less_to_do_is_ready_all_the_same(times: int) -> None:
 
 def test_by_itself_a_handler_gets_the_same() -> None:
     assert at_once(lifting([], 2)("a")) == Answer(200, [], b"a0a1")
+
+
+def test_by_itself_a_handler_hears_as_well_what_could_not_be_lifted() -> None:
+    with pytest.raises(RuntimeError, match="the tables are gone"):
+        at_once(fails_while_it_lifts("a"))
 
 
 def fail() -> bytes:

@@ -10,6 +10,7 @@ import pytest
 
 from billhook.app import App
 from billhook.auth.endpoint import TokenEndpoint
+from billhook.web.access import Line
 from billhook.web.middleware import MOST_TOGETHER
 from billhook.web.server import LaneProtocol, Server, listen
 from tests.support import on_one_engine, until
@@ -232,11 +233,18 @@ async def test_answers_keep_their_order_also_when_many_wait_before_them(running:
     writer.close()
 
 
+@pytest.mark.parametrize("before", [0, MOST_TOGETHER])
 @on_one_engine
-async def test_a_client_that_says_nothing_more_gets_its_answer(running: Running) -> None:
+async def test_a_client_that_says_nothing_more_gets_its_answer(running: Running, app: App, before: int) -> None:
     reader, writer = await asyncio.open_connection("127.0.0.1", running.port)
-    writer.write(WHOLE["through a lane"][0])
-    writer.write_eof()
+    await until(running.connected)
+    (connection,) = running.connections
+    (lane,) = app.asgi.lanes.values()
+    for _ in range(before):
+        app.asgi.take_soon(lane, {"method": "POST", "path": "/auth", "headers": []}, b"", reply=lambda _: None)
+    connection.data_received(WHOLE["through a lane"][0])
+    connection.eof_received()
+    connection.transport.close()  # as the loop does then
     assert b"client_id" in await read_to_the_end(reader)
     writer.close()
 
@@ -265,6 +273,75 @@ async def test_an_answer_that_is_due_is_given_before_the_end(running: Running) -
     answer = await read_to_the_end(reader)
     assert b"client_id" in answer
     assert b"connection: close" in answer
+    writer.close()
+
+
+@on_one_engine
+async def test_who_sends_the_next_request_before_the_answer_has_one_waiting_at_most(running: Running, app: App) -> None:
+    reader, writer = await asyncio.open_connection("127.0.0.1", running.port)
+    await until(running.connected)
+    (connection,) = running.connections
+    for _ in range(3):
+        connection.data_received(WHOLE["through a lane"][0])
+        assert len(app.asgi._waiting) <= 1
+    for _ in range(3):
+        assert b" 400 " in await reader.readline()
+        await reader.readuntil(b"}")
+    writer.close()
+
+
+@on_one_engine
+async def test_a_bug_in_the_log_costs_nobody_the_answer(
+    running: Running, app: App, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_line: Line) -> None:
+        raise RuntimeError("no more paper")
+
+    monkeypatch.setattr(app.asgi.access, "note", fail)
+    for _ in range(2):
+        opened = [await asyncio.open_connection("127.0.0.1", running.port) for _ in range(3)]
+        for _, writer in opened:
+            writer.write(WHOLE["through a lane"][0])
+        for reader, writer in opened:
+            assert b" 400 " in await reader.readline()
+            writer.close()
+
+
+EARLY = b"POST /api/v1/clients HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 10\r\n\r\n"
+
+
+@pytest.mark.parametrize(
+    "sent", [(EARLY, b"0123456789"), (WHOLE["by the framework"][0], b"\r\n")], ids=["body", "line"]
+)
+@on_one_engine
+async def test_a_client_that_says_more_after_its_answer_is_hung_up_on_all_the_same(
+    running: Running, sent: tuple[bytes, bytes]
+) -> None:
+    """uvicorn forgets its own timer by that."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", running.port)
+    writer.write(sent[0])
+    await reader.readuntil(b"}")
+    (connection,) = running.connections
+    connection.data_received(sent[1])
+    for now in (0.0, connection.timeout_keep_alive + 1.0):
+        running.server.hang_up_on_the_slow(now=now)
+    assert b"HTTP" not in await read_to_the_end(reader)
+    writer.close()
+
+
+@on_one_engine
+async def test_who_does_not_read_its_last_answer_is_cut_off_in_the_end(running: Running) -> None:
+    reader, writer = await asyncio.open_connection("127.0.0.1", running.port)
+    await until(running.connected)
+    (connection,) = running.connections
+    connection.transport.write(b"x" * 50_000_000)  # more than the system takes for somebody who does not read
+    for now in (0.0, 2 * FOREVER, 2 * FOREVER + 1.0):
+        running.server.hang_up_on_the_slow(now=now)
+
+    async def is_gone() -> bool:
+        return running.connections == []
+
+    await until(is_gone)
     writer.close()
 
 

@@ -3,11 +3,13 @@
 import random
 import time
 from datetime import UTC, datetime, timedelta
+from typing import AnyStr
 
 from billhook.delivery.outcomes import Outcome
 from billhook.delivery.queue import Leased
 from billhook.delivery.retry import Result, Schedule, decide
 from billhook.groups.model import Provider
+from billhook.outbound.answer import LONGEST_VALUE
 from billhook.outbound.client import Sender
 from billhook.outbound.request import Asked, Exchange, Outgoing
 from billhook.providers.kinds import MASK, Message, Stamp
@@ -50,23 +52,25 @@ def concealed(exchange: Exchange, provider: Provider, asked: Asked | None = None
     if not exchange.body and not exchange.headers:
         return exchange._replace(asked=asked)
     hidden = [*provider_type(provider.type).secrets(provider.config), *(each.secret for each in provider.secrets)]
-    body, headers = exchange.body, exchange.headers
-    for secret in hidden:
-        body = body.replace(secret.encode(), MASK.encode())
-        headers = tuple((name, value.replace(secret, MASK)) for name, value in headers)
-    if exchange.truncated:
-        body = _without_beginning_of([secret.encode() for secret in hidden], body)
+    is_cut = exchange.truncated or exchange.error is not None
+    body = _masked(exchange.body, [secret.encode() for secret in hidden], MASK.encode(), is_cut=is_cut)
+    headers = tuple(
+        (name, _masked(value, hidden, MASK, is_cut=len(value) >= LONGEST_VALUE)) for name, value in exchange.headers
+    )
     return exchange._replace(body=body, headers=headers, asked=asked)
 
 
-def _without_beginning_of(secrets: list[bytes], body: bytes) -> bytes:
-    """The body may have been cut off in the middle of one of them."""
-    begun = max((_overlap(body, secret) for secret in secrets), default=0)
-    return body[:-begun] + MASK.encode() if begun else body
+def _masked(text: AnyStr, secrets: list[AnyStr], mask: AnyStr, *, is_cut: bool) -> AnyStr:
+    """If it was cut off, that may have been in the middle of a secret."""
+    for secret in secrets:
+        text = text.replace(secret, mask)
+    begun = max((_overlap(text, secret) for secret in secrets), default=0) if is_cut else 0
+    return text[:-begun] + mask if begun else text
 
 
-def _overlap(body: bytes, secret: bytes) -> int:
-    return next((length for length in range(len(secret) - 1, 0, -1) if body.endswith(secret[:length])), 0)
+def _overlap(text: AnyStr, secret: AnyStr) -> int:
+    """How much of the beginning of the secret the text ends with."""
+    return next((length for length in range(len(secret) - 1, 0, -1) if text.endswith(secret[:length])), 0)
 
 
 def result_of(exchange: Exchange) -> Result:

@@ -5,7 +5,7 @@ claim reads is in two small indexes: `ready` is walked provider by provider, how
 """
 
 from collections import Counter
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -46,6 +46,8 @@ CLASH_MS = 20  # until the other worker that is claiming for the same organizati
 
 HEALTH = tuple(field.name for field in fields(Health))
 NEEDED = ("id", "organization_id", "version", "state", "rate_limit", *HEALTH)
+
+IS_DELETED = providers.c.deleted_at.is_not(None).label("is_deleted")
 
 READY = (deliveries.c.state == IS_PENDING, deliveries.c.lease.is_(None))
 # The same in words that no index answers, for rows that are found by their ids: a planner with old statistics would
@@ -98,12 +100,13 @@ class Claim:
 async def claim(tx: Transaction, directory: Directory, *, after: str, free: int, limits: Limits) -> Claim:
     found = (await tx.execute(_ready_providers(), {"after": after, "page": PAGE})).all()
     now = int(found[0].now_ms) if found else 0
-    ready = [_ready(row) for row in found]
+    ready = [_ready(row, row.due_ms) for row in found]
     due = [each for each in ready if each.due_ms <= now]
     startable = [each for each in due if each.is_taking and _candidate(each, now, limits).starts]
-    ours = await _lock(tx, startable)
+    locked = await _lock(tx, startable)
+    under_way = await _under_way(tx) if locked else {}
+    ours = await _as_they_are(tx, locked)  # read last: who frees places may have opened a breaker
     candidates = [_candidate(each, now, limits) for each in ours]
-    under_way = await _under_way(tx) if candidates else {}
     wants = fairness.allot(candidates, under_way, free=free, limits=limits)
     leased = await _lease(tx, directory, ours, wants, now)
     begun = Counter(each.provider.id for each in leased)
@@ -117,7 +120,7 @@ async def claim(tx: Transaction, directory: Directory, *, after: str, free: int,
         next_provider=found[-1].id if len(found) == PAGE else "",
         wake_ms=min(
             0 if crowded and 0 < len(leased) < sum(wants.values()) else NEVER,  # some had less than was dealt to them
-            NEVER if len(ours) == len(startable) else CLASH_MS,
+            NEVER if len(locked) == len(startable) else CLASH_MS,
             *(moment - now for moment in _moments(ready, ours, begun, now) if moment > now),
         ),
         oldest_ms=max([now - each.due_ms for each in due] + [0]),
@@ -130,7 +133,7 @@ def _moments(ready: list[Ready], ours: list[Ready], begun: Counter[str], now: in
     return [_startable_ms(each, now, begun[each.id]) for each in latest.values() if each.is_taking]
 
 
-def _ready(row: Row[Any]) -> Ready:
+def _ready(row: Row[Any], due_ms: int) -> Ready:
     is_taking = row.state == ProviderState.ACTIVE and not row.is_deleted
     return Ready(
         row.id,
@@ -140,7 +143,7 @@ def _ready(row: Row[Any]) -> Ready:
         is_deleted=bool(row.is_deleted),
         rate_limit=row.rate_limit,
         health=health_of(row),
-        due_ms=row.due_ms,
+        due_ms=due_ms,
     )
 
 
@@ -172,29 +175,33 @@ def _ready_providers() -> Select[Any]:
         .correlate(walk)
         .scalar_subquery()
     )
-    is_deleted = providers.c.deleted_at.is_not(None).label("is_deleted")
     return (
-        select(*(providers.c[name] for name in NEEDED), is_deleted, due.label("due_ms"), now_ms().label("now_ms"))
+        select(*(providers.c[name] for name in NEEDED), IS_DELETED, due.label("due_ms"), now_ms().label("now_ms"))
         .join(walk, walk.c.provider_id == providers.c.id)
         .order_by(providers.c.id)
     )
 
 
 async def _lock(tx: Transaction, startable: list[Ready]) -> list[Ready]:
-    """Those whose organization no other worker is claiming for, as they are now that it is ours."""
+    """Those whose organization no other worker is claiming for."""
     locked = await try_locks(tx, (each.organization_id for each in startable))
-    ours = [each for each in startable if each.organization_id in locked]
-    if tx.dialect.name == "sqlite" or not ours:  # its one writer has read them already when nobody else could write
-        return ours
-    found = await tx.execute(_health_of_each(tx.dialect.name), {"ids": pack([{"id": each.id} for each in ours])})
-    healths = {row.id: health_of(row) for row in found}
-    return [replace(each, health=healths[each.id]) for each in ours]
+    return [each for each in startable if each.organization_id in locked]
+
+
+async def _as_they_are(tx: Transaction, locked: list[Ready]) -> list[Ready]:
+    """Now that nobody else claims for them; those that take something still."""
+    if tx.dialect.name == "sqlite" or not locked:  # its one writer has read them already when nobody else could write
+        return locked
+    found = await tx.execute(_these_providers(tx.dialect.name), {"ids": pack([{"id": each.id} for each in locked])})
+    due = {each.id: each.due_ms for each in locked}
+    current = {row.id: _ready(row, due[row.id]) for row in found}
+    return [current[each.id] for each in locked if current[each.id].is_taking]
 
 
 @cache
-def _health_of_each(dialect: str) -> Select[Any]:
+def _these_providers(dialect: str) -> Select[Any]:
     ids = rows(dialect, "ids", id=Text())
-    return select(providers.c.id, *(providers.c[name] for name in HEALTH)).join(ids, ids.c.id == providers.c.id)
+    return select(*(providers.c[name] for name in NEEDED), IS_DELETED).join(ids, ids.c.id == providers.c.id)
 
 
 async def _under_way(tx: Transaction) -> dict[tuple[str, str], int]:

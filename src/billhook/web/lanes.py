@@ -67,13 +67,11 @@ class Visit:
         except Exception:  # the edge: the bug is logged, the caller gets an answer, the process goes on
             log.exception("bug", method=self.scope["method"], path=self.scope["path"])
             self.due, self.answer = None, answer_to(BillhookError())
-        REQUEST_ID.reset(outer)
+        finally:
+            REQUEST_ID.reset(outer)
 
     def lift(self, heavy: Heavy) -> None:
-        try:
-            self._next = partial(self._steps.send, heavy())
-        except Exception as error:  # noqa: BLE001 - raised again where it was asked for, and from there at the edge
-            self._next = partial(self._steps.throw, error)
+        self._next = _lifted(self._steps, heavy)
 
 
 def serve_together(visits: Sequence[Visit]) -> None:
@@ -89,14 +87,22 @@ def serve_together(visits: Sequence[Visit]) -> None:
 
 def at_once(steps: Steps[T]) -> T:
     """By itself, for whoever is not on a lane."""
-    result: bytes | None = None
+    go_on: Callable[[], Heavy] = steps.__next__
     while True:
         try:
-            due = steps.send(result)
+            due = go_on()
         except StopIteration as end:
             returned: T = end.value
             return returned
-        result = due()
+        go_on = _lifted(steps, due)
+
+
+def _lifted(steps: Steps[Any], heavy: Heavy) -> Callable[[], Heavy]:
+    """How it goes on with what that gave."""
+    try:
+        return partial(steps.send, heavy())
+    except Exception as error:  # noqa: BLE001 - raised again where it was asked for
+        return partial(steps.throw, error)
 
 
 def as_handler(lane: Lane) -> Callable[[Request], Awaitable[Response]]:

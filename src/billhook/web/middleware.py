@@ -56,9 +56,10 @@ class RequestManners:
             body = await read_body(scope, receive, limit=lane.largest_body)
         except BillhookError as error:
             return self._refuse(lane.refuse(error), scope)
-        visit = Visit(lane, scope, body)
+        visit, answers = Visit(lane, scope, body), list[Answer]()
         serve_together([visit])
-        return self._done(visit)
+        self._finish(visit, answers.append)
+        return answers[0]
 
     def take_soon(self, lane: Lane, scope: Scope, body: bytes, reply: Reply) -> None:
         """A request that is here as a whole, with all those that come in the same turn of the loop."""
@@ -73,22 +74,27 @@ class RequestManners:
 
     def _answer_in_turn(self) -> None:
         """The first do not wait until the last have their answer as well."""
-        self._take_some()
-        if self._waiting:
-            asyncio.get_running_loop().call_soon(self._answer_in_turn)
+        try:
+            self._take_some()
+        finally:
+            if self._waiting:
+                asyncio.get_running_loop().call_soon(self._answer_in_turn)
 
     def _take_some(self) -> None:
         taken = [self._waiting.popleft() for _ in range(min(len(self._waiting), MOST_TOGETHER))]
         serve_together([visit for visit, _ in taken])
         for visit, reply in taken:
-            reply(self._done(visit))
+            try:
+                self._finish(visit, reply)
+            except Exception:  # the edge: nobody waits in vain because of another one's bug
+                log.exception("bug", method=visit.scope["method"], path=visit.scope["path"])
 
-    def _done(self, visit: Visit) -> Answer:
+    def _finish(self, visit: Visit, reply: Reply) -> None:
         assert visit.answer is not None
         visit.answer.headers.append((b"x-request-id", visit.request_id.encode()))
+        reply(visit.answer)
         seconds = time.perf_counter() - visit.started
         self._note(visit.scope, visit.scope["path"], visit.answer.status, seconds, visit.request_id)
-        return visit.answer
 
     def _refuse(self, answered: Answer, scope: Scope) -> Answer:
         """The same manners for what never reached a handler."""
@@ -116,7 +122,7 @@ class RequestManners:
 
         try:
             await self.app(scope, receive, send_with_id)
-        except Exception:  # the edge, as above; the framework has answered already, with the handler for bugs
+        except Exception:  # the edge again; the framework has answered already, with the handler for bugs
             log.exception("bug", method=scope["method"], path=shown(scope["path"]))
         self._note(scope, _route(scope), status, time.perf_counter() - started, request_id)
 

@@ -1,5 +1,6 @@
 """The HTTP server: uvicorn, with a short cut for lanes, no patience for slow clients, and status 0 at its end."""
 
+import asyncio
 import math
 import socket
 import time
@@ -26,7 +27,7 @@ State = tuple[int, float]  # of a connection: requests begun, and our patience w
 
 
 class LaneProtocol(HttpToolsProtocol):
-    """A plain request for a lane is answered in the turn of the loop in which its last byte arrives.
+    """A plain request for a lane is answered in the next turn of the loop after its last byte.
 
     No task, no events, no ASGI messages: they would cost as much as a signature (docs/decisions/0003). Whatever is not
     plain takes uvicorn's way.
@@ -34,17 +35,14 @@ class LaneProtocol(HttpToolsProtocol):
 
     _lane: Lane | None = None  # of the request that is arriving
     _body = b""
-    _may_take_lane = True  # once a packet, so that a packet full of requests does not keep all others waiting
     _is_in_head = False
     _head_bytes = 0
     _is_stopping = False
-    _due = 0  # answers that lanes are about to give
+    _is_due = False  # the answer of a lane to the request before
     is_arriving = False  # a request has begun and its end is not here yet
-    is_resting = False  # a lane has answered and no request has begun since; after the framework uvicorn sets a timer
     begun = 0  # requests on this connection
 
     def data_received(self, data: bytes) -> None:
-        self._may_take_lane = True
         super().data_received(data)
         if self._is_in_head:
             self._head_bytes += len(data)
@@ -55,7 +53,6 @@ class LaneProtocol(HttpToolsProtocol):
         super().on_message_begin()
         self.begun += 1
         self.is_arriving = self._is_in_head = True
-        self.is_resting = False
         self._head_bytes = 0
 
     def on_headers_complete(self) -> None:
@@ -73,12 +70,12 @@ class LaneProtocol(HttpToolsProtocol):
             self._body += body
 
     def on_message_complete(self) -> None:
-        self.is_arriving = self.is_resting = False
+        self.is_arriving = False
         if self._lane is None:
             super().on_message_complete()
             return
-        lane, self._lane, self._may_take_lane = self._lane, None, False
-        self._due += 1
+        lane, self._lane = self._lane, None
+        self._is_due = True
         reply = self._reply if self.parser.should_keep_alive() else self._reply_and_close
         self._manners.take_soon(lane, self._request_scope, self._body, reply)
 
@@ -88,6 +85,10 @@ class LaneProtocol(HttpToolsProtocol):
         if not self.transport.is_closing():
             self._is_stopping = True
             self._write(self._manners.refuse_garbage(msg, self._request_scope))
+
+    def eof_received(self) -> None:
+        """Who says nothing more may still be listening."""
+        self._answer_what_came_before()
 
     def pause_writing(self) -> None:
         """Who does not read our answers is not read either."""
@@ -100,10 +101,15 @@ class LaneProtocol(HttpToolsProtocol):
 
     def shutdown(self) -> None:
         """A request whose body is still arriving is in the air as well."""
-        if self._lane is None and self._due == 0:
+        if self._lane is None and not self._is_due:
             super().shutdown()
         else:
             self._is_stopping = True
+
+    @property
+    def is_resting(self) -> bool:
+        """All that was asked is answered."""
+        return not self._is_due and (self.cycle is None or self.cycle.response_complete)
 
     @property
     def _manners(self) -> RequestManners:
@@ -120,7 +126,7 @@ class LaneProtocol(HttpToolsProtocol):
         lane = self._manners.lanes.get(request)
         if lane is None or self.expect_100_continue or parser.should_upgrade() or parser.get_http_version() != "1.1":
             return None
-        if not self._may_take_lane or (self.cycle is not None and not self.cycle.response_complete):
+        if not self.is_resting:  # one at a time, so that who sends many at once does not keep all others waiting
             return None
         scope = self._request_scope
         scope["method"], scope["path"] = request
@@ -128,11 +134,11 @@ class LaneProtocol(HttpToolsProtocol):
         return lane if 0 < len(length) < 10 and int(length) <= lane.largest_body else None
 
     def _answer_what_came_before(self) -> None:
-        if self._due > 0:
+        if self._is_due:
             self._manners.answer_waiting()
 
     def _reply(self, answer: Answer) -> None:
-        self._due -= 1
+        self._is_due = False
         if not self.transport.is_closing():
             self._write(answer)
 
@@ -147,7 +153,6 @@ class LaneProtocol(HttpToolsProtocol):
         head = b"".join([b"%s: %s\r\n" % pair for pair in headers])
         self.transport.write(b"".join([STATUS_LINE[answer.status], head, b"\r\n", answer.body]))
         self.server_state.total_requests += 1
-        self.is_resting = True
         if self._is_stopping:
             self.transport.close()
 
@@ -190,13 +195,21 @@ class Server(uvicorn.Server):
                 since = now
             self._waiting[connection] = (state, since)
             if now - since > patience:
-                connection.transport.close()
+                _hang_up(connection.transport)
 
     def _patience_with(self, connection: LaneProtocol) -> float:
         """Seconds that the connection may stay as it is; there is no end to them while we are the ones to act."""
         if connection.is_arriving or connection.begun == 0:
             return self._slowest
         return connection.timeout_keep_alive if connection.is_resting else math.inf
+
+
+def _hang_up(transport: asyncio.Transport) -> None:
+    """Without further ado, when it was asked to close before and does not read what it is still to get."""
+    if transport.is_closing():
+        transport.abort()
+    else:
+        transport.close()
 
 
 def _config(app: RequestManners) -> uvicorn.Config:
