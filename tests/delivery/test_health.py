@@ -1,6 +1,5 @@
 """How a provider is doing: the breaker, its waits, and the end after days of failures only."""
 
-from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -198,9 +197,9 @@ WELL = Health(last_success_ms=START)
         (WELL, NOTED_EVERY_MS, False),
         (WELL, NOTED_EVERY_MS + 1, True),
         (Health(), 0, True),
-        (replace(WELL, failures=1), 0, True),
-        (replace(WELL, openings=1), 0, True),
-        (replace(WELL, failing_since_ms=START), 0, True),
+        (WELL._replace(failures=1), 0, True),
+        (WELL._replace(openings=1), 0, True),
+        (WELL._replace(failing_since_ms=START), 0, True),
     ],
 )
 def test_a_success_is_noted_when_it_is_news(health: Health, passed: int, worth: bool) -> None:
@@ -211,7 +210,7 @@ def test_a_success_is_no_news_to_a_process_that_has_just_noted_one() -> None:
     """What was claimed before it was noted comes back with the health of then."""
     assert not is_worth_noting(Health(), START, noted_ms=START - NOTED_EVERY_MS)
     assert is_worth_noting(Health(), START, noted_ms=START - NOTED_EVERY_MS - 1)
-    assert is_worth_noting(replace(WELL, failures=1), START, noted_ms=START)
+    assert is_worth_noting(WELL._replace(failures=1), START, noted_ms=START)
 
 
 def window_of(*outcomes: tuple[int, bool]) -> Window:

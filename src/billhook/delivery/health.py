@@ -1,7 +1,7 @@
 """How a provider is doing: the breaker, the wait it asked for, the end after days of failures. Pure."""
 
 from collections import deque
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import timedelta
 
 from billhook.groups.model import Health
@@ -18,8 +18,7 @@ NOTED_EVERY_MS = 10_000  # how exactly the last success is kept: a row need not 
 
 
 def succeeded(health: Health, now_ms: int) -> Health:
-    return replace(
-        health,
+    return health._replace(
         failures=0,
         failed_attempts=0,
         openings=0,
@@ -31,8 +30,7 @@ def succeeded(health: Health, now_ms: int) -> Health:
 
 def failed(health: Health, now_ms: int, *, mostly_failing: bool = False) -> Health:
     """`mostly_failing`: what the Window says. Failures of attempts begun before an opening do not open it again."""
-    worse = replace(
-        health,
+    worse = health._replace(
         failures=health.failures + 1,
         failed_attempts=health.failed_attempts + 1,
         failing_since_ms=now_ms if health.failing_since_ms is None else health.failing_since_ms,
@@ -42,7 +40,7 @@ def failed(health: Health, now_ms: int, *, mostly_failing: bool = False) -> Heal
     was_probe = health.openings > 0
     if is_open or not (was_probe or worse.failures >= OPENS_AT or mostly_failing):
         return worse
-    return replace(worse, openings=worse.openings + 1, open_until_ms=now_ms + _opening_ms(worse.openings))
+    return worse._replace(openings=worse.openings + 1, open_until_ms=now_ms + _opening_ms(worse.openings))
 
 
 def _opening_ms(openings_before: int) -> int:
@@ -52,7 +50,7 @@ def _opening_ms(openings_before: int) -> int:
 
 def waiting(health: Health, until_ms: int) -> Health:
     """The receiver asked for a pause; a longer one that it asked for before still counts."""
-    return replace(health, waits_until_ms=max(health.waits_until_ms, until_ms))
+    return health._replace(waits_until_ms=max(health.waits_until_ms, until_ms))
 
 
 def is_given_up(health: Health, now_ms: int) -> bool:

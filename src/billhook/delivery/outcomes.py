@@ -1,7 +1,6 @@
 """Record what attempts came to: the delivery, the attempt, the provider's health and the counts, in one transaction."""
 
 from collections.abc import Iterable
-from dataclasses import asdict
 from datetime import UTC, datetime
 from functools import cache
 from typing import Any, NamedTuple
@@ -162,7 +161,8 @@ async def _note_health(tx: Transaction, told: list[Outcome], windows: dict[str, 
     noted = [each for each, outcomes in by_provider.items() if _has_news(outcomes, windows.get(each, Window()))]
     if not noted:
         return
-    locked = select(providers).where(providers.c.id.in_(noted)).order_by(providers.c.id).with_for_update()
+    columns = (providers.c[name] for name in ("id", "organization_id", "state", "deleted_at", *Health._fields))
+    locked = select(*columns).where(providers.c.id.in_(noted)).order_by(providers.c.id).with_for_update()
     well = []
     for row in (await tx.execute(locked)).all():
         window = windows.setdefault(row.id, Window())
@@ -198,7 +198,7 @@ async def _update_health(tx: Transaction, row: Any, outcomes: Iterable[Outcome],
         now = outcome.now_ms
     if row.openings and not state.openings:
         window.seconds.clear()  # it has come back: what was before does not count against it
-    values: dict[str, Any] = asdict(state)
+    values: dict[str, Any] = state._asdict()
     values.pop("next_slot_us")  # the claim's affair
     reason = GONE_REASON if gone else FAILED_REASON if health.is_given_up(state, now) else None
     if reason is not None and row.state == ProviderState.ACTIVE and row.deleted_at is None:

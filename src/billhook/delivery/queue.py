@@ -5,7 +5,7 @@ claim reads is in two small indexes: `ready` is walked provider by provider, how
 """
 
 from collections import Counter
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -31,7 +31,7 @@ from billhook.delivery.fairness import Candidate, Limits
 from billhook.delivery.store import IS_PENDING, deliveries, notifications
 from billhook.groups.directory import Directory
 from billhook.groups.model import Health, Provider, ProviderState
-from billhook.groups.store import health_of, providers
+from billhook.groups.store import providers
 from billhook.storage.clock import now_ms
 from billhook.storage.database import Transaction
 from billhook.storage.ids import new_id
@@ -44,8 +44,8 @@ PAGE = 200  # providers looked at in one claim; the next one goes on behind them
 NEVER = 2**31
 CLASH_MS = 20  # until the other worker that is claiming for the same organization has finished
 
-HEALTH = tuple(field.name for field in fields(Health))
-NEEDED = ("id", "organization_id", "version", "state", "rate_limit", *HEALTH)
+OWN = ("id", "organization_id", "version", "state", "rate_limit")
+NEEDED = (*OWN, *Health._fields)
 
 IS_DELETED = providers.c.deleted_at.is_not(None).label("is_deleted")
 
@@ -71,8 +71,7 @@ class Leased(NamedTuple):
     claimed_ms: int
 
 
-@dataclass(frozen=True, slots=True)
-class Ready:
+class Ready(NamedTuple):
     """A provider that something waits for."""
 
     id: str
@@ -134,17 +133,11 @@ def _moments(ready: list[Ready], ours: list[Ready], begun: Counter[str], now: in
 
 
 def _ready(row: Row[Any], due_ms: int) -> Ready:
-    is_taking = row.state == ProviderState.ACTIVE and not row.is_deleted
-    return Ready(
-        row.id,
-        row.organization_id,
-        row.version,
-        is_taking=is_taking,
-        is_deleted=bool(row.is_deleted),
-        rate_limit=row.rate_limit,
-        health=health_of(row),
-        due_ms=due_ms,
-    )
+    """Of a row that begins with what is NEEDED."""
+    id, organization_id, version, state, rate_limit = row[: len(OWN)]
+    is_taking = state == ProviderState.ACTIVE and not row.is_deleted
+    health = Health(*row[len(OWN) : len(NEEDED)])
+    return Ready(id, organization_id, version, is_taking, bool(row.is_deleted), rate_limit, health, due_ms)
 
 
 def _startable_ms(ready: Ready, now: int, begun: int) -> int:

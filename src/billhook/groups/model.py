@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
+from typing import NamedTuple
 
 from billhook.errors import InvalidParameters
 from billhook.providers.kinds import Config
@@ -35,8 +36,7 @@ class Group:
     created_at: datetime
 
 
-@dataclass(frozen=True)
-class Health:
+class Health(NamedTuple):
     """Kept by whoever delivers. Moments are milliseconds of the database's clock; 0 or None: there is none."""
 
     failures: int = 0  # in a row

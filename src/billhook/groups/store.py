@@ -209,7 +209,7 @@ def provider_row(vault: Vault, provider: Provider) -> dict[str, Any]:
         **{name: getattr(provider, name) for name in plain + moments},
         "config": seal_config(vault, provider.id, provider.config),
         "signing_secrets": seal_secrets(vault, provider.id, provider.secrets),
-        **asdict(provider.health),
+        **provider.health._asdict(),
     }
 
 
@@ -238,17 +238,7 @@ def provider_of(row: Row[Any], config: Config, secrets: tuple[SigningSecret, ...
 
 
 def health_of(row: Row[Any]) -> Health:
-    return Health(
-        failures=row.failures,
-        failed_attempts=row.failed_attempts,
-        openings=row.openings,
-        open_until_ms=row.open_until_ms,
-        waits_until_ms=row.waits_until_ms,
-        next_slot_us=row.next_slot_us,
-        failing_since_ms=row.failing_since_ms,
-        last_success_ms=row.last_success_ms,
-        last_failure_ms=row.last_failure_ms,
-    )
+    return Health(*(row._mapping[name] for name in Health._fields))
 
 
 def seal_config(vault: Vault, provider_id: str, config: Config) -> bytes:
