@@ -6,6 +6,7 @@ A deleted one stays as a row without its secrets, so that deliveries of its time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from datetime import datetime
+from operator import attrgetter
 from typing import Any
 
 import orjson
@@ -237,8 +238,11 @@ def provider_of(row: Row[Any], config: Config, secrets: tuple[SigningSecret, ...
     )
 
 
+_health_of = attrgetter(*Health._fields)
+
+
 def health_of(row: Row[Any]) -> Health:
-    return Health(*(row._mapping[name] for name in Health._fields))
+    return Health(*_health_of(row))
 
 
 def seal_config(vault: Vault, provider_id: str, config: Config) -> bytes:
