@@ -161,10 +161,9 @@ async def _note_health(tx: Transaction, told: list[Outcome], windows: dict[str, 
     noted = [each for each, outcomes in by_provider.items() if _has_news(outcomes, windows.get(each, Window()))]
     if not noted:
         return
-    columns = (providers.c[name] for name in ("id", "organization_id", "state", "deleted_at", *Health._fields))
-    locked = select(*columns).where(providers.c.id.in_(noted)).order_by(providers.c.id).with_for_update()
+    known = await tx.execute(_locked(tx.dialect.name), {"ids": pack([{"id": each} for each in noted])})
     well = []
-    for row in (await tx.execute(locked)).all():
+    for row in known.all():
         window = windows.setdefault(row.id, Window())
         window.noted_ms = by_provider[row.id][-1].now_ms
         if health.is_well(health_of(row)) and all(each.ok for each in by_provider[row.id]):
@@ -173,6 +172,15 @@ async def _note_health(tx: Transaction, told: list[Outcome], windows: dict[str, 
             await _update_health(tx, row, by_provider[row.id], window)
     if well:
         await tx.execute(_still_well(tx.dialect.name), {"well": pack(well)})
+
+
+@cache
+def _locked(dialect: str) -> Any:
+    """In one order, so that two workers never wait for each other."""
+    ids = rows(dialect, "ids", id=Text())
+    columns = [providers.c[name] for name in ("id", "organization_id", "state", "deleted_at", *Health._fields)]
+    these = select(*columns).join(ids, ids.c.id == providers.c.id)
+    return these.order_by(providers.c.id).with_for_update(of=providers)
 
 
 def _has_news(outcomes: list[Outcome], window: Window) -> bool:
