@@ -1,6 +1,5 @@
 """How a provider is doing: the breaker, its waits, and the end after days of failures only."""
 
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
