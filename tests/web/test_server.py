@@ -42,6 +42,13 @@ class Running:
     async def is_stopping(self) -> bool:
         return [connection._is_stopping for connection in self.connections] == [True]
 
+    async def opened(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter, LaneProtocol]:
+        """The only connection, from either side."""
+        reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
+        await until(self.connected)
+        (connection,) = self.connections
+        return reader, writer, connection
+
     @property
     def connections(self) -> list[LaneProtocol]:
         return [each for each in self.server.server_state.connections if isinstance(each, LaneProtocol)]
@@ -72,6 +79,13 @@ async def read_to_the_end(reader: asyncio.StreamReader) -> bytes:
         return await reader.read()
     except ConnectionResetError:
         return b""
+
+
+def let_wait(app: App, count: int) -> None:
+    """So many others ask for a token in this turn of the loop."""
+    (lane,) = app.asgi.lanes.values()
+    for _ in range(count):
+        app.asgi.take_soon(lane, {"method": "POST", "path": "/auth", "headers": []}, b"", reply=lambda _: None)
 
 
 @pytest.mark.parametrize("sent", [b"", b"GET / HT", HEAD, HEAD + b'{"client_id":'])
@@ -220,12 +234,8 @@ async def test_what_is_no_http_is_refused_after_the_answer_to_what_came_before_i
 
 @on_one_engine
 async def test_answers_keep_their_order_also_when_many_wait_before_them(running: Running, app: App) -> None:
-    reader, writer = await asyncio.open_connection("127.0.0.1", running.port)
-    await until(running.connected)
-    (connection,) = running.connections
-    (lane,) = app.asgi.lanes.values()
-    for _ in range(MOST_TOGETHER):
-        app.asgi.take_soon(lane, {"method": "POST", "path": "/auth", "headers": []}, b"", reply=lambda _: None)
+    reader, writer, connection = await running.opened()
+    let_wait(app, MOST_TOGETHER)
     connection.data_received(WHOLE["through a lane"][0] + WHOLE["by the framework"][0])
     assert b" 400 " in await reader.readline()
     await reader.readuntil(b"}")
@@ -236,12 +246,8 @@ async def test_answers_keep_their_order_also_when_many_wait_before_them(running:
 @pytest.mark.parametrize("before", [0, MOST_TOGETHER])
 @on_one_engine
 async def test_a_client_that_says_nothing_more_gets_its_answer(running: Running, app: App, before: int) -> None:
-    reader, writer = await asyncio.open_connection("127.0.0.1", running.port)
-    await until(running.connected)
-    (connection,) = running.connections
-    (lane,) = app.asgi.lanes.values()
-    for _ in range(before):
-        app.asgi.take_soon(lane, {"method": "POST", "path": "/auth", "headers": []}, b"", reply=lambda _: None)
+    reader, writer, connection = await running.opened()
+    let_wait(app, before)
     connection.data_received(WHOLE["through a lane"][0])
     connection.eof_received()
     connection.transport.close()  # as the loop does then
@@ -265,9 +271,7 @@ async def test_a_client_that_has_gone_leaves_the_others_their_answers(running: R
 
 @on_one_engine
 async def test_an_answer_that_is_due_is_given_before_the_end(running: Running) -> None:
-    reader, writer = await asyncio.open_connection("127.0.0.1", running.port)
-    await until(running.connected)
-    (connection,) = running.connections
+    reader, writer, connection = await running.opened()
     connection.data_received(WHOLE["through a lane"][0])
     connection.shutdown()
     answer = await read_to_the_end(reader)
@@ -278,9 +282,7 @@ async def test_an_answer_that_is_due_is_given_before_the_end(running: Running) -
 
 @on_one_engine
 async def test_who_sends_the_next_request_before_the_answer_has_one_waiting_at_most(running: Running, app: App) -> None:
-    reader, writer = await asyncio.open_connection("127.0.0.1", running.port)
-    await until(running.connected)
-    (connection,) = running.connections
+    reader, writer, connection = await running.opened()
     for _ in range(3):
         connection.data_received(WHOLE["through a lane"][0])
         assert len(app.asgi._waiting) <= 1
@@ -331,9 +333,7 @@ async def test_a_client_that_says_more_after_its_answer_is_hung_up_on_all_the_sa
 
 @on_one_engine
 async def test_who_does_not_read_its_last_answer_is_cut_off_in_the_end(running: Running) -> None:
-    reader, writer = await asyncio.open_connection("127.0.0.1", running.port)
-    await until(running.connected)
-    (connection,) = running.connections
+    reader, writer, connection = await running.opened()
     connection.transport.write(b"x" * 50_000_000)  # more than the system takes for somebody who does not read
     for now in (0.0, 2 * FOREVER, 2 * FOREVER + 1.0):
         running.server.hang_up_on_the_slow(now=now)
