@@ -4,6 +4,7 @@ import re
 import signal
 import socket
 import sqlite3
+import sys
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
@@ -35,6 +36,19 @@ OF_A_PERSON = {
 }
 FORM_TOKEN = re.compile(r'name="form_token" value="([0-9a-f]+)"')
 OF_NOW = "SELECT {} FROM deliveries WHERE created_ms > (SELECT 1000 * strftime('%s', created_at) FROM installation)"
+
+INTERRUPTED = """
+import io, os, signal, sys
+from billhook.cli import main
+
+class Terminal(io.StringIO):
+    def write(self, text):
+        os.kill(os.getpid(), signal.SIGTERM)
+        return super().write(text)
+
+sys.stdout = Terminal()
+main()
+"""
 
 
 @dataclass(frozen=True)
@@ -143,6 +157,13 @@ def test_a_signal_while_it_begins_ends_it_no_less_cleanly(tmp_path: Path, number
         assert started.running.wait() == 0
         assert started.folders == []
         assert started.running.stderr == ""
+
+
+def test_a_signal_while_it_tells_how_to_sign_in_ends_it_no_less_cleanly(tmp_path: Path) -> None:
+    with billhook_in(tmp_path, TMPDIR=str(tmp_path)) as program:
+        program.command = [sys.executable, "-c", INTERRUPTED]
+        ran = program.run("demo", "--port", "0")
+    assert (ran.returncode, ran.stderr) == (0, "")
 
 
 def test_a_port_in_use_is_one_line_and_nothing_is_made(

@@ -80,9 +80,11 @@ async def _run(settings: Settings, listener: socket.socket, receiver: socket.soc
         begun = await _make_past(installation, placement)
         async with running_app(installation, with_worker=True) as app, streaming(app.hub, placement, begun=begun):
             calm_the_collector()
-            if not signals:
-                show(None, text=_welcome(settings, password, address), as_json=False)
-                await Server(app.asgi, when_told_to_stop=app.stop_claiming).serve(sockets=[listener])
+            server = Server(app.asgi, when_told_to_stop=app.stop_claiming)
+            with server.capture_signals():  # from here on it acts on them, also before it serves
+                if not signals:
+                    show(None, text=_welcome(settings, password, address), as_json=False)
+                    await server.serve(sockets=[listener])
 
 
 async def _make_past(installation: Installation, placement: Placement) -> int:
