@@ -1,12 +1,11 @@
 """What a token costs: Billhook against oidc-provider, against bare signing, and with 10 clients against 100,000."""
 
 import argparse
-import math
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
-from dataclasses import astuple, dataclass, replace
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import astuple, dataclass
 from pathlib import Path
 from statistics import median
 
@@ -15,16 +14,14 @@ from bench.credentials import Credentials, auth_request
 from bench.peers.oidc_provider import oidc_provider, token_request
 from bench.report import Figure, Goal, Report, at_least, at_most
 from bench.seed import seed_clients
-from bench.servers import Failed, Server, billhook, create_client
+from bench.servers import Failed, Server, billhook
 from bench.signing import busy_neighbour, signing_microseconds
 
 CPU_ADVANTAGE = 2.5  # over oidc-provider, the leanest peer that signs the same kind of token
 SIGNING_SHARE = 0.25  # of the rate at which the core signs and does nothing else
 GROWTH = 1.10  # a token may cost a tenth more with the many clients than with the few
 FEW_CLIENTS = 10
-STARTS = 3
 WARM_UP_SECONDS = 3.0  # V8 needs about two until its hot code is optimised
-HALF_LOAD_SECONDS = 5.0
 SIGNING_SECONDS = 0.7
 
 
@@ -68,68 +65,72 @@ def measure(target: Target, *, seconds: float, rate: float | None = None) -> Rou
     return Round(cpu_seconds / result.count * 1e6, result.per_second, result.p50, result.p99)
 
 
-def alternate(targets: Sequence[Target], options: Options) -> Iterator[list[Round]]:
-    """Each target once per round, in turn: whatever disturbs the machine disturbs them all."""
-    for target in targets:
-        measure(target, seconds=WARM_UP_SECONDS)
-    for _ in range(options.rounds):
-        yield [measure(target, seconds=options.seconds) for target in targets]
+Start = Callable[[], AbstractContextManager[Target]]
+
+
+@contextmanager
+def started(*starts: Start) -> Iterator[list[Target]]:
+    """Running and warm. One that lasts for all rounds is not enough: where it lies in memory makes up to a fifth."""
+    with ExitStack() as stack:
+        targets = [stack.enter_context(start()) for start in starts]
+        for target in targets:
+            measure(target, seconds=WARM_UP_SECONDS)
+        yield targets
 
 
 @dataclass(frozen=True)
 class Issuing:
-    """One Billhook against oidc-provider and against the bare signature, round by round."""
+    """A round of one Billhook against oidc-provider and against the bare signature."""
 
-    ours: list[Round]
-    peer: list[Round]
-    signing: list[float]  # CPU microseconds of a bare signature, the generator's core idle
-    signing_beside: list[float]  # and the generator's core busy, as it is while a server is measured
+    ours: Round
+    peer: Round
+    signing: float  # CPU microseconds of a bare signature, the generator's core idle
+    signing_beside: float  # and the generator's core busy, as it is while a server is measured
     half_load: Round
     our_rss: float  # MiB
     peer_rss: float
 
 
 def issuing(options: Options) -> Report:
-    with billhook_with_one_client() as ours, oidc_provider() as peer_server:
-        peer = Target(peer_server, (token_request(),), expected_status=200)
-        measured = _measure_issuing(ours, peer, options)
-    return Report(_issuing_figures(measured), _issuing_goals(measured))
+    """Ours is started anew for each round; the peer once, in its favour, since V8 goes on optimising for a while."""
+    with installation_with_clients(1) as start, started(_peer) as (peer,):
+        rounds = [_measure_issuing(start, peer, options.seconds) for _ in range(options.rounds)]
+    return Report(_issuing_figures(rounds), _issuing_goals(rounds))
 
 
-def _measure_issuing(ours: Target, peer: Target, options: Options) -> Issuing:
-    our_rounds, peer_rounds, signing, signing_beside = [], [], [], []
-    for our_round, peer_round in alternate([ours, peer], options):
-        our_rounds.append(our_round)
-        peer_rounds.append(peer_round)
-        signing.append(signing_microseconds(SIGNING_SECONDS))
+def _measure_issuing(start: Start, peer: Target, seconds: float) -> Issuing:
+    with started(start) as (ours,):
+        our_round, peer_round = measure(ours, seconds=seconds), measure(peer, seconds=seconds)
+        signing = signing_microseconds(SIGNING_SECONDS)
         with busy_neighbour():
-            signing_beside.append(signing_microseconds(SIGNING_SECONDS))
-    return Issuing(
-        ours=our_rounds,
-        peer=peer_rounds,
-        signing=signing,
-        signing_beside=signing_beside,
-        half_load=measure(ours, seconds=HALF_LOAD_SECONDS, rate=typical(our_rounds).per_second / 2),
-        our_rss=_mebibytes(ours),
-        peer_rss=_mebibytes(peer),
-    )
+            signing_beside = signing_microseconds(SIGNING_SECONDS)
+        half_load = measure(ours, seconds=seconds, rate=our_round.per_second / 2)
+        return Issuing(our_round, peer_round, signing, signing_beside, half_load, _mebibytes(ours), _mebibytes(peer))
 
 
-def _issuing_figures(measured: Issuing) -> list[Figure]:
-    ours, peer = typical(measured.ours), typical(measured.peer)
+@contextmanager
+def _peer() -> Iterator[Target]:
+    with oidc_provider() as server:
+        yield Target(server, (token_request(),), expected_status=200)
+
+
+def _issuing_figures(rounds: Sequence[Issuing]) -> list[Figure]:
+    ours, peer = typical([each.ours for each in rounds]), typical([each.peer for each in rounds])
+    signing = median(each.signing for each in rounds)
+    beside = typical_ratio([each.signing_beside for each in rounds], _cpu([each.ours for each in rounds]))
     return [
         Figure("CPU per token, billhook", ours.cpu_microseconds, "us"),
         Figure("CPU per token, oidc-provider", peer.cpu_microseconds, "us"),
         Figure("throughput of one process, billhook", ours.per_second, "tokens/s"),
         Figure("throughput of one process, oidc-provider", peer.per_second, "tokens/s"),
-        Figure("bare ES256 signing", median(measured.signing), "us"),
-        Figure("bare ES256 signing, one core", 1e6 / median(measured.signing), "per s"),
-        Figure("bare ES256 signing, the other core busy", median(measured.signing_beside), "us"),
-        Figure("share of the rate of bare signing, the other core busy", _share(measured, measured.signing_beside), ""),
+        Figure("bare ES256 signing", signing, "us"),
+        Figure("bare ES256 signing, one core", 1e6 / signing, "per s"),
+        Figure("bare ES256 signing, the other core busy", median(each.signing_beside for each in rounds), "us"),
+        Figure("share of the rate of bare signing, the other core busy", beside, ""),
         *_latencies("at saturation", ours),
-        *_latencies("at half load", measured.half_load),
-        Figure("RSS, billhook", measured.our_rss, "MiB"),
-        Figure("RSS, oidc-provider", measured.peer_rss, "MiB"),
+        *_latencies("at half load", typical([each.half_load for each in rounds])),
+        Figure("RSS, billhook", median(each.our_rss for each in rounds), "MiB"),
+        Figure("RSS, oidc-provider", median(each.peer_rss for each in rounds), "MiB"),
     ]
 
 
@@ -138,37 +139,30 @@ def _latencies(when: str, measured: Round) -> list[Figure]:
     return [Figure(f"billhook p50 {when}", p50, "ms"), Figure(f"billhook p99 {when}", p99, "ms")]
 
 
-def _issuing_goals(measured: Issuing) -> list[Goal]:
-    advantage = typical_ratio(_cpu(measured.peer), _cpu(measured.ours))
-    share = _share(measured, measured.signing)
+def _issuing_goals(rounds: Sequence[Issuing]) -> list[Goal]:
+    ours, peer = _cpu([each.ours for each in rounds]), _cpu([each.peer for each in rounds])
+    share = typical_ratio([each.signing for each in rounds], ours)
     return [
-        at_least("oidc-provider's CPU per token over billhook's", advantage, CPU_ADVANTAGE),
+        at_least("oidc-provider's CPU per token over billhook's", typical_ratio(peer, ours), CPU_ADVANTAGE),
         at_least("billhook's tokens per CPU second over bare signatures", share, SIGNING_SHARE),
     ]
 
 
-def _share(measured: Issuing, signing: Sequence[float]) -> float:
-    return typical_ratio(signing, _cpu(measured.ours))
-
-
 def growing(options: Options) -> Report:
-    """Two installations that differ only in how many clients are registered.
-
-    They are started several times: where a process lies in memory makes up to a fifth, for as long as it lives.
-    """
-    pairs: list[list[Round]] = []
+    """Two installations that differ only in how many clients are registered."""
+    few_rounds, many_rounds, rss = [], [], []
     with installation_with_clients(FEW_CLIENTS) as a_few, installation_with_clients(options.clients) as a_lot:
-        for _ in range(STARTS):
-            with a_few() as few, a_lot() as many:
-                pairs += alternate([few, many], replace(options, rounds=math.ceil(options.rounds / STARTS)))
-                rss = _mebibytes(many)
-    few_rounds, many_rounds = zip(*pairs, strict=True)
+        for _ in range(options.rounds):
+            with started(a_few, a_lot) as (few, many):
+                few_rounds.append(measure(few, seconds=options.seconds))
+                many_rounds.append(measure(many, seconds=options.seconds))
+                rss.append(_mebibytes(many))
     few_cpu, many_cpu = _cpu(few_rounds), _cpu(many_rounds)
     many_name = f"{options.clients:,} clients"
     figures = [
         Figure(f"CPU per token, {FEW_CLIENTS} clients", median(few_cpu), "us"),
         Figure(f"CPU per token, {many_name}", median(many_cpu), "us"),
-        Figure(f"RSS, {many_name}", rss, "MiB"),
+        Figure(f"RSS, {many_name}", median(rss), "MiB"),
     ]
     growth = typical_ratio(many_cpu, few_cpu)
     return Report(figures, [at_most(f"CPU per token, {many_name} over {FEW_CLIENTS}", growth, GROWTH)])
@@ -193,25 +187,16 @@ def _mebibytes(target: Target) -> float:
 
 
 @contextmanager
-def billhook_with_one_client() -> Iterator[Target]:
-    with _data_dir() as data_dir:
-        credentials = create_client(data_dir, "bench")
-        with billhook(data_dir) as server:
-            yield _token_target(server, [credentials])
-
-
-@contextmanager
-def installation_with_clients(count: int) -> Iterator[Callable[[], AbstractContextManager[Target]]]:
-    """What it yields starts a server there."""
+def installation_with_clients(count: int) -> Iterator[Start]:
     with _data_dir() as data_dir:
         credentials = seed_clients(data_dir, count)
 
         @contextmanager
-        def started() -> Iterator[Target]:
+        def start() -> Iterator[Target]:
             with billhook(data_dir) as server:
                 yield _token_target(server, credentials)
 
-        yield started
+        yield start
 
 
 def _token_target(server: Server, credentials: Sequence[Credentials]) -> Target:
@@ -226,7 +211,7 @@ def _data_dir() -> Iterator[Path]:
 
 def _options(arguments: Sequence[str] | None) -> Options:
     parser = argparse.ArgumentParser(prog="scripts/bench auth", description=__doc__)
-    parser.add_argument("--rounds", type=int, default=9, help="how often each server is measured (9)")
+    parser.add_argument("--rounds", type=int, default=9, help="how often each server is started and measured (9)")
     parser.add_argument("--seconds", type=float, default=2.0, help="length of one measurement (2)")
     parser.add_argument("--clients", type=int, default=100_000, help="clients in the large installation (100000)")
     parser.add_argument("--json", action="store_true", help="print one JSON document instead of a table")

@@ -17,7 +17,7 @@ from billhook.web.metrics import Metrics
 
 
 class Issued(NamedTuple):
-    token: str
+    token: bytes
     expires_in: int
     scope: str
     not_before: int
@@ -56,7 +56,7 @@ class Issuer:
         token = yield from self.registry.sign(payload_of(claims, issuer=self.base_url), now)
         self._activity.issued(client.id, verdict.secret_id, address=address, now=now)
         self._outcomes.add("issued")
-        return Issued(token.decode(), client.lifespan_seconds, scope, client.not_before)
+        return Issued(token, client.lifespan_seconds, scope, client.not_before)
 
     def _refuse(self, client_id: str, reason: Refused, *, address: str, now: float, challenge: str) -> None:
         if reason is Refused.UNKNOWN:  # noted nowhere, but with the same work: its absence could be timed

@@ -73,7 +73,7 @@ async def token(request: Request) -> Response:
         raise OAuthProblem("unsupported_grant_type", "grant_type must be client_credentials")
     scope = _narrowed(form.get("scope"), verdict.client.scope)
     issued = at_once(auth_of(request).issuer.issue(verdict, address=address_of(request), scope=scope))
-    answer = {"access_token": issued.token, "token_type": "Bearer", "expires_in": issued.expires_in}
+    answer = {"access_token": issued.token.decode(), "token_type": "Bearer", "expires_in": issued.expires_in}
     return json_response(answer | {"scope": issued.scope}, headers=NEVER_STORED | {"Pragma": "no-cache"})
 
 

@@ -60,16 +60,13 @@ def _write_json(lines: list[Line]) -> None:
 def _spell(line: Line) -> str:
     """The line as JSON. Only the method and the path are a caller's own words; the rest needs no escaping."""
     moment, request_id, method, path, status, seconds, peer = line
+    second = int(moment)
     return (
-        f'{{"event":"request","logger":"billhook.access","level":"info","timestamp":"{_spell_moment(moment)}",'
-        f'"request_id":"{request_id}","method":{_spell_text(method)},"path":{_spell_text(path)},'
+        '{"event":"request","logger":"billhook.access","level":"info",'
+        f'"timestamp":"{_spell_second(second)}.{int((moment - second) * 1e6):06}Z",'
+        f'"request_id":"{request_id}",{_spell_request(method, path)},'
         f'"status":{status},"milliseconds":{seconds * 1000:.2f},"peer":"{peer}"}}'
     )
-
-
-def _spell_moment(moment: float) -> str:
-    second = int(moment)
-    return f"{_spell_second(second)}.{int((moment - second) * 1e6):06}Z"
 
 
 @lru_cache(maxsize=4)
@@ -78,8 +75,8 @@ def _spell_second(second: int) -> str:
 
 
 @lru_cache(maxsize=1024)  # nearly all requests are for a few paths
-def _spell_text(text: str) -> str:
-    return to_json(redact(text))
+def _spell_request(method: str, path: str) -> str:
+    return f'"method":{to_json(redact(method))},"path":{to_json(redact(path))}'
 
 
 def _write_for_people(lines: list[Line]) -> None:

@@ -147,11 +147,11 @@ class LaneProtocol(HttpToolsProtocol):
         self._reply(answer)
 
     def _write(self, answer: Answer) -> None:
-        headers = [*self.server_state.default_headers, *answer.headers]
+        headers = self.server_state.default_headers + answer.headers
         if self._is_stopping:
             headers.append((b"connection", b"close"))
-        head = b"".join([b"%s: %s\r\n" % pair for pair in headers])
-        self.transport.write(b"".join([STATUS_LINE[answer.status], head, b"\r\n", answer.body]))
+        head = b"\r\n".join(map(b": ".join, headers))
+        self.transport.write(b"".join((STATUS_LINE[answer.status], head, b"\r\n\r\n", answer.body)))
         self.server_state.total_requests += 1
         if self._is_stopping:
             self.transport.close()
