@@ -47,7 +47,7 @@ class Step:
 
 DELIVERY = "--deliveries 2000 --rounds 1 --seconds 1 --rows 20000"
 STEPS = (
-    Step("auth", 150, 40, ("--rounds", "2", "--seconds", "1", "--clients", "5000")),
+    Step("auth", 440, 65, ("--rounds", "2", "--seconds", "1", "--clients", "5000")),
     Step("tokens", 600, 150, ("--quick",)),
     Step("timing", 100, 20, ("--each", "1000")),
     Step("delivery", 1500, 120, tuple(DELIVERY.split())),
