@@ -70,7 +70,7 @@ Start = Callable[[], AbstractContextManager[Target]]
 
 @contextmanager
 def started(*starts: Start) -> Iterator[list[Target]]:
-    """Running and warm. One that lasts for all rounds is not enough: where it lies in memory makes up to a fifth."""
+    """Running and warm."""
     with ExitStack() as stack:
         targets = [stack.enter_context(start()) for start in starts]
         for target in targets:
@@ -92,7 +92,10 @@ class Issuing:
 
 
 def issuing(options: Options) -> Report:
-    """Ours is started anew for each round; the peer once, in its favour, since V8 goes on optimising for a while."""
+    """Ours is started anew for each round: where a process lies in memory makes up to a fifth, for as long as it lives.
+
+    The peer is started once, because V8 goes on optimising for longer than a round lasts.
+    """
     with installation_with_clients(1) as start, started(_peer) as (peer,):
         rounds = [_measure_issuing(start, peer, options.seconds) for _ in range(options.rounds)]
     return Report(_issuing_figures(rounds), _issuing_goals(rounds))
@@ -149,7 +152,7 @@ def _issuing_goals(rounds: Sequence[Issuing]) -> list[Goal]:
 
 
 def growing(options: Options) -> Report:
-    """Two installations that differ only in how many clients are registered."""
+    """Two installations: few clients that all ask, and many, of which more ask than a cache of the last ones could hold."""
     few_rounds, many_rounds, rss = [], [], []
     with installation_with_clients(FEW_CLIENTS) as a_few, installation_with_clients(options.clients) as a_lot:
         for _ in range(options.rounds):
@@ -211,7 +214,9 @@ def _data_dir() -> Iterator[Path]:
 
 def _options(arguments: Sequence[str] | None) -> Options:
     parser = argparse.ArgumentParser(prog="scripts/bench auth", description=__doc__)
-    parser.add_argument("--rounds", type=int, default=9, help="how often each server is started and measured (9)")
+    parser.add_argument(
+        "--rounds", type=int, default=9, help="how often each server is measured; ours is started anew for each (9)"
+    )
     parser.add_argument("--seconds", type=float, default=2.0, help="length of one measurement (2)")
     parser.add_argument("--clients", type=int, default=100_000, help="clients in the large installation (100000)")
     parser.add_argument("--json", action="store_true", help="print one JSON document instead of a table")

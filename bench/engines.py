@@ -36,7 +36,7 @@ class Site:
     @property
     def settings(self) -> Settings:
         """To work on it in this process."""
-        return Settings(data_dir=self.data_dir, database_url=SecretStr(self.location))
+        return Settings.whatever_is_set(data_dir=self.data_dir, database_url=SecretStr(self.location))
 
     @property
     def environment(self) -> dict[str, str]:

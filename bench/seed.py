@@ -9,6 +9,7 @@ from pathlib import Path
 from sqlalchemy import insert
 
 from bench.credentials import Credentials
+from bench.servers import SCOPES
 from billhook.accounts.installation import Installation, open_installation
 from billhook.accounts.organizations import find_organization
 from billhook.auth import manage, model, store
@@ -31,7 +32,7 @@ def seed_clients(data_dir: Path, count: int) -> list[Credentials]:
     cost of one command and one transaction per client is saved. Creates the database when there is none. Returns
     min(count, ROTATED) credentials spread evenly over the clients, not the first ones.
     """
-    return seed_installation(Settings(data_dir=data_dir), count)
+    return seed_installation(Settings.whatever_is_set(data_dir=data_dir), count)
 
 
 def seed_installation(settings: Settings, count: int) -> list[Credentials]:
@@ -73,7 +74,7 @@ def _client(number: int, organization_id: str) -> Client:
         organization_id=organization_id,
         name=f"robot {number}",
         description="",
-        scopes=tuple(model.SCOPES),
+        scopes=SCOPES,
         lifespan=model.DEFAULT_LIFESPAN,
         networks=(),
         state=ClientState.ACTIVE,

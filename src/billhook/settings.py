@@ -5,7 +5,7 @@ from datetime import timedelta
 from functools import cached_property
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
 from pydantic import BeforeValidator, Field, SecretStr, ValidationError
@@ -141,6 +141,11 @@ class Settings(BaseSettings):
     @property
     def path_prefix(self) -> str:
         return urlsplit(self.base_url).path.rstrip("/")
+
+    @classmethod
+    def whatever_is_set(cls, **wanted: Any) -> "Settings":
+        """Defaults but for what is wanted: nothing that the person has set for an installation of theirs counts."""
+        return cls(**({name: field.default for name, field in cls.model_fields.items()} | wanted))
 
     def listening_on(self, host: str, port: int) -> "Settings":
         """The same settings with the address that was really bound, and a base URL if none was set."""

@@ -164,6 +164,7 @@ def test_a_signal_while_it_tells_how_to_sign_in_ends_it_no_less_cleanly(tmp_path
         program.command = [sys.executable, "-c", INTERRUPTED]
         ran = program.run("demo", "--port", "0")
     assert (ran.returncode, ran.stderr) == (0, "")
+    assert list(tmp_path.glob("billhook-demo-*")) == []
 
 
 def test_a_port_in_use_is_one_line_and_nothing_is_made(

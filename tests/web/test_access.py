@@ -65,6 +65,15 @@ async def test_a_secret_in_a_path_is_hidden(capsys: pytest.CaptureFixture[str]) 
     assert [line["path"] for line in written(capsys)] == ["/auth/[hidden]"]
 
 
+async def test_long_paths_are_logged_whole_and_not_remembered(capsys: pytest.CaptureFixture[str]) -> None:
+    log, path = AccessLog("info", "json"), "/" + "x" * access.LONGEST_KEPT
+    before = access._spell_request.cache_info().currsize
+    log.note(LINE._replace(path=path))
+    log.flush()
+    assert [line["path"] for line in written(capsys)] == [path]
+    assert access._spell_request.cache_info().currsize == before
+
+
 @pytest.mark.parametrize("level", ["warning", "error"])
 async def test_at_higher_levels_there_is_no_access_log(capsys: pytest.CaptureFixture[str], level: str) -> None:
     log = AccessLog(level, "json")

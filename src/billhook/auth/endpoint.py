@@ -57,10 +57,10 @@ def _read_credentials(scope: Scope, body: bytes) -> tuple[str, str]:
 
 def token_answer(issued: Issued) -> bytes:
     before, after = _around_token(issued.expires_in, issued.scope, issued.not_before)
-    return before + issued.token + after  # in letters that JSON leaves alone
+    return before + issued.token + after  # which has no character that JSON would escape
 
 
-@lru_cache(maxsize=1024)  # most clients differ in nothing of it
+@lru_cache(maxsize=1024)  # most clients have the same
 def _around_token(expires_in: int, scope: str, not_before: int) -> tuple[bytes, bytes]:
     data = {
         "access_token": "",

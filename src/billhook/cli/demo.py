@@ -55,10 +55,9 @@ def demo(port: Port = 8080) -> None:
 
 
 def demo_settings(folder: Path) -> Settings:
-    """All as it is by default, or as the demo wants it: nothing that the person has set for an installation counts."""
-    defaults = {name: field.default for name, field in Settings.model_fields.items()}
-    wanted = {"data_dir": folder, "outbound_allow": "127.0.0.0/8", "retry_schedule": SCHEDULE, "log_level": "warning"}
-    return Settings(**(defaults | wanted))
+    return Settings.whatever_is_set(
+        data_dir=folder, outbound_allow="127.0.0.0/8", retry_schedule=SCHEDULE, log_level="warning"
+    )
 
 
 @contextmanager

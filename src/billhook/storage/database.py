@@ -210,7 +210,10 @@ async def _begin(engine: AsyncEngine) -> AsyncIterator[Transaction]:
 
 
 async def _give_back(connection: AsyncConnection) -> None:
-    """Also when cancelled meanwhile: once they are gone who had the connection, the pool has it back and may close."""
+    """Also when cancelled meanwhile: whoever waits for the cancelled one may then close the pool.
+
+    How long this takes is bounded by the driver's own timeouts. A second cancellation ends the patience.
+    """
     closing = asyncio.create_task(connection.close())
     try:
         await asyncio.shield(closing)

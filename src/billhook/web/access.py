@@ -17,6 +17,7 @@ from billhook.log import is_json, redact, to_json
 
 FLUSH_SECONDS = 0.05
 FLUSH_LINES = 1000  # or as soon as so many are waiting
+LONGEST_KEPT = 200  # characters of a path; who asks for long ones must not fill our memory with them
 
 
 class Line(NamedTuple):
@@ -61,10 +62,11 @@ def _spell(line: Line) -> str:
     """The line as JSON. Only the method and the path are a caller's own words; the rest needs no escaping."""
     moment, request_id, method, path, status, seconds, peer = line
     second = int(moment)
+    spell_request = _spell_request if len(path) <= LONGEST_KEPT else _spell_request.__wrapped__
     return (
         '{"event":"request","logger":"billhook.access","level":"info",'
         f'"timestamp":"{_spell_second(second)}.{int((moment - second) * 1e6):06}Z",'
-        f'"request_id":"{request_id}",{_spell_request(method, path)},'
+        f'"request_id":"{request_id}",{spell_request(method, path)},'
         f'"status":{status},"milliseconds":{seconds * 1000:.2f},"peer":"{peer}"}}'
     )
 
