@@ -152,7 +152,7 @@ def _issuing_goals(rounds: Sequence[Issuing]) -> list[Goal]:
 
 
 def growing(options: Options) -> Report:
-    """Two installations: few clients that all ask, and many, of which more ask than a cache of the last ones could hold."""
+    """Two installations: few clients that all ask, and many, of which some hundreds take turns in asking."""
     few_rounds, many_rounds, rss = [], [], []
     with installation_with_clients(FEW_CLIENTS) as a_few, installation_with_clients(options.clients) as a_lot:
         for _ in range(options.rounds):
