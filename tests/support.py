@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import re
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
@@ -26,6 +27,7 @@ from billhook.auth.secret import NewSecret
 BASE_URL = "http://billhook.test"
 OPERATOR = Author(Actor("cli:test"))
 ALL_SCOPES = tuple(model.SCOPES)
+FORM_TOKEN = re.compile(r'name="form_token" value="([0-9a-f]+)"')  # in every form of the console
 
 
 @dataclass(frozen=True)

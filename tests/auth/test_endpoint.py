@@ -200,6 +200,18 @@ async def test_a_right_secret_is_never_refused_because_of_failures(http: httpx.A
     assert (await http.post("/auth", json=robot.credentials)).status_code == 201
 
 
+async def test_a_rotated_secret_is_good_until_its_grace_is_over(
+    http: httpx.AsyncClient, installation: Installation, auth: Auth
+) -> None:
+    now, hour = datetime.now(UTC), timedelta(hours=1)
+    for moment, status in ((now - hour / 2, 201), (now - hour * 1.5, 401)):
+        made = await register(installation)
+        async with installation.db.transaction() as tx:
+            await manage.rotate(tx, installation.vault, made.client.id, grace=hour, author=OPERATOR, now=moment)
+        await auth.registry.refresh()
+        assert (await http.post("/auth", json=made.credentials)).status_code == status
+
+
 async def test_issuing_touches_no_database(http: httpx.AsyncClient, robot: Registered, auth: Auth) -> None:
     await auth.registry.refresh()
     statements: list[str] = []

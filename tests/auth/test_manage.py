@@ -77,9 +77,8 @@ async def test_a_later_rotation_does_not_prolong_an_end_already_set(installation
     made = await register(installation)
     now = datetime.now(UTC)
     await rotate(installation, made.client.id, "1h", now=now)
-    async with installation.db.transaction() as tx:
-        before = await manage.get(tx, made.client.id, author=OPERATOR)
-    assert [secret.ends_at for secret in before.secrets] == [now + HOUR, None]
+    twice = await rotate(installation, made.client.id, "7d", now=now + 2 * HOUR)
+    assert [secret.ends_at for secret in twice.client.secrets] == [now + HOUR, now + 2 * HOUR + 7 * 24 * HOUR, None]
 
 
 async def test_one_of_two_secrets_can_be_revoked_but_not_the_last(installation: Installation) -> None:

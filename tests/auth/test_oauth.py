@@ -34,6 +34,13 @@ async def test_credentials_in_the_header_get_the_same(http: httpx.AsyncClient, r
     assert answer.status_code == 200
 
 
+async def test_a_right_secret_is_never_refused_because_of_failures(http: httpx.AsyncClient, robot: Registered) -> None:
+    wrong = GRANT | {"client_id": robot.client.id, "client_secret": "wrong"}
+    while (await http.post("/oauth2/token", data=wrong)).status_code != 429:
+        pass
+    assert (await http.post("/oauth2/token", data=GRANT, headers=basic(robot))).status_code == 200
+
+
 async def test_a_token_can_be_asked_for_with_less_scope(http: httpx.AsyncClient, robot: Registered) -> None:
     wanted = GRANT | {"scope": "groups:read clients:read"}
     answer = await http.post("/oauth2/token", data=wanted, headers=basic(robot))

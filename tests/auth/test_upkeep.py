@@ -3,17 +3,21 @@
 from datetime import UTC, datetime, timedelta
 
 import httpx
-from sqlalchemy import func, select
+import jwt
+import pytest
+from sqlalchemy import func, select, update
 
 from billhook.accounts.installation import Installation
 from billhook.app import running_app
-from billhook.auth import manage
+from billhook.auth import manage, upkeep
 from billhook.auth.activity import token_requests
 from billhook.auth.context import Auth
+from billhook.auth.keystore import signing_keys
 from billhook.auth.revoked import revoke_token, revoked_tokens
 from billhook.auth.store import client_secrets
 from billhook.auth.upkeep import SECRETS_KEPT, purge
-from tests.support import BASE_URL, OPERATOR, register
+from billhook.storage import feed
+from tests.support import BASE_URL, OPERATOR, bearer, register, token_for, until
 
 
 async def issued_count(installation: Installation) -> int:
@@ -39,6 +43,53 @@ async def test_the_first_start_makes_a_key_and_the_second_keeps_it(installation:
     async with running_app(installation) as second:
         assert [key.kid for key in second.auth.registry.keys] == made
     assert len(made) == 1
+
+
+async def test_a_running_service_rotates_its_keys_and_goes_on_publishing_the_one_before(
+    installation: Installation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(upkeep, "ROTATION_SECONDS", 0.05)
+    made = await register(installation)
+    async with (
+        running_app(installation) as app,
+        httpx.AsyncClient(transport=httpx.ASGITransport(app.asgi), base_url=BASE_URL) as http,
+    ):
+        old, first = await token_for(http, made), await http.get("/.well-known/jwks.json")
+
+        async def are_published(number: int) -> bool:
+            return len((await http.get("/.well-known/jwks.json")).json()["keys"]) == number
+
+        await pass_days(installation, 29.5)
+        await until(lambda: are_published(2))
+        announced = await http.get("/.well-known/jwks.json")
+        assert announced.headers["etag"] != first.headers["etag"]
+        assert signer_of(await token_for(http, made)) == signer_of(old), "it is published before it signs"
+
+        await pass_days(installation, 1)
+        await app.auth.registry.refresh()
+        new = await token_for(http, made)
+        assert {signer_of(old), signer_of(new)} == {key["kid"] for key in announced.json()["keys"]}
+        assert signer_of(new) != signer_of(old)
+        assert await are_published(2)
+        for token in (old, new):
+            assert (await http.get("/api/v1/me", headers=bearer(token))).status_code == 200
+
+        await pass_days(installation, 2)
+        await until(lambda: are_published(1))
+        assert (await http.get("/api/v1/me", headers=bearer(old))).status_code == 401
+
+
+def signer_of(token: str) -> str:
+    return str(jwt.get_unverified_header(token)["kid"])
+
+
+async def pass_days(installation: Installation, days: float) -> None:
+    """For the keys: each was made and begins so much earlier."""
+    async with installation.db.transaction() as tx:
+        await feed.advance(tx)
+        for row in (await tx.execute(select(signing_keys))).all():
+            earlier = {name: getattr(row, name) - timedelta(days=days) for name in ("created_at", "active_from")}
+            await tx.execute(update(signing_keys).where(signing_keys.c.kid == row.kid).values(earlier))
 
 
 async def test_what_is_old_is_forgotten(installation: Installation, auth: Auth) -> None:

@@ -24,7 +24,7 @@ from billhook.delivery.reads import Filter, list_notifications
 from billhook.settings import Settings, parse_schedule
 from tests.cli.conftest import Billhook
 from tests.scenarios.processes import PATIENCE, Running, billhook_in, until
-from tests.support import OPERATOR
+from tests.support import FORM_TOKEN, OPERATOR
 from tests.support import until as soon
 
 OF_A_PERSON = {
@@ -34,7 +34,6 @@ OF_A_PERSON = {
     "BILLHOOK_MASTER_KEY": "the key to what is real, and is not for a demo",
     "BILLHOOK_MAX_GROUPS": "1",
 }
-FORM_TOKEN = re.compile(r'name="form_token" value="([0-9a-f]+)"')
 OF_NOW = "SELECT {} FROM deliveries WHERE created_ms > (SELECT 1000 * strftime('%s', created_at) FROM installation)"
 
 INTERRUPTED = """

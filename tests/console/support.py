@@ -1,6 +1,5 @@
 """A browser on the pages of the console: signed in, with the cookie and the form token of a real one."""
 
-import re
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
@@ -16,10 +15,9 @@ from billhook.accounts.passwords import hash_password
 from billhook.accounts.users import Role, User, create_user
 from billhook.app import App
 from billhook.console.context import HOME
-from tests.support import BASE_URL
+from tests.support import BASE_URL, FORM_TOKEN
 
 PASSWORD = "a password of the tests"
-FORM_TOKEN = re.compile(r'name="form_token" value="([0-9a-f]+)"')
 
 
 @cache

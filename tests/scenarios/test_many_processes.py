@@ -115,6 +115,16 @@ def test_a_secret_rotated_now_is_over_at_once_here_and_within_a_second_there(pai
     assert pair.there.accepts(token), "rotating a secret does not end the tokens"
 
 
+def test_a_revoked_secret_is_over_at_once_here_and_within_a_second_there(pair: Pair) -> None:
+    client = pair.create_client()
+    rotated = pair.call("POST", f"/{client['client_id']}/rotate", {"grace": "24h"})
+    assert pair.here.issues(client) and pair.here.issues(rotated), "both are live"
+    pair.call("DELETE", f"/{client['client_id']}/secrets/{client['secrets'][0]['id']}")
+    assert not pair.here.issues(client)
+    ends_within_a_second(lambda: pair.there.issues(client))
+    assert pair.there.issues(rotated)
+
+
 def test_revoked_tokens_are_over_at_once_here_and_within_a_second_there(pair: Pair) -> None:
     client = pair.create_client()
     old = pair.there.token(client)

@@ -14,6 +14,7 @@ import pytest
 
 from tests.scenarios.operations import FORM, Operation, operations
 from tests.scenarios.processes import Billhook, Server, bearer, billhook_in, problem, until
+from tests.support import FORM_TOKEN
 
 PASSWORD = "correct-horse-battery-staple"
 MADE_UP = "bhs_0123456789_" + "Zz9" * 16 + "Z"
@@ -98,6 +99,7 @@ def test_no_secret_is_logged_stored_or_told_to_the_wrong_person(witness: Witness
     drive_every_route(witness)
     drive_the_token_doors(witness)
     drive_deliveries(witness)
+    drive_the_sign_in(witness)
     provoke_a_bug(witness)
     assert witness.server.stop() == 0
     assert len(witness.server.stderr.splitlines()) > 50, "there is something to search"
@@ -207,6 +209,24 @@ def drive_deliveries(witness: Witness) -> None:
 def has_failed(witness: Witness, path: str) -> bool:
     shown = witness.call(method="GET", url=path, headers=bearer(witness.token())).json()["data"]
     return bool(shown["state"] == "failed" and shown["attempt_log"])
+
+
+def drive_the_sign_in(witness: Witness) -> None:
+    """A wrong password, then the right one; the session that it opens is a secret as well."""
+    made = witness.program.run("user", "create", "--email", "ada@example.com", stdin=f"{PASSWORD}\n")
+    assert made.returncode == 0, made.stderr
+    with httpx.Client(base_url=witness.server.http.base_url, trust_env=False) as browser:
+        found = FORM_TOKEN.search(browser.get("/console/sign-in").text)
+        assert found is not None
+        for password, status in ((PLAIN, 400), (PASSWORD, 303)):
+            form = {"form_token": found[1], "email": "ada@example.com", "password": password, "next": ""}
+            answer = browser.post("/console/sign-in", data=form)
+            assert answer.status_code == status, answer.text
+            witness.said.append(answer.text)
+        cookies = [value for value in browser.cookies.values() if len(value) >= 16]
+        assert cookies
+        witness.secrets.update(cookies)
+        witness.said.append(browser.get("/console/settings/users").text)
 
 
 def drive_the_token_doors(witness: Witness) -> None:
