@@ -17,7 +17,7 @@ CORES = 4  # of each machine
 USE = 0.60  # of them; the rest is for bursts, for a machine that is away, and for what is not measured
 MACHINES = (1, 2, 4, 8, 20)
 CONNECTIONS = 10  # of a process to PostgreSQL, at most
-LISTENER = 1  # more of a worker, for NOTIFY
+LISTENER = 1  # more, for NOTIFY
 
 TITLES = (
     "machines",
@@ -40,7 +40,7 @@ class Capacity:
 
     @property
     def connections(self) -> int:
-        return self.api * CONNECTIONS + self.workers * (CONNECTIONS + LISTENER)
+        return (self.api + self.workers) * (CONNECTIONS + LISTENER)
 
     @property
     def row(self) -> str:

@@ -9,6 +9,7 @@ from billhook.accounts.users import User
 from billhook.errors import InvalidParameters, RateLimited
 from billhook.storage.database import Database
 from billhook.storage.vault import Vault
+from billhook.web.failures import Failures
 from billhook.web.throttle import WINDOW_SECONDS
 from tests.accounts.people import PASSWORD, person
 
@@ -18,7 +19,7 @@ MANY = count()
 
 @pytest.fixture
 def doorkeeper() -> Doorkeeper:
-    return Doorkeeper(VAULT)
+    return Doorkeeper(VAULT, Failures())
 
 
 async def knock(
@@ -43,14 +44,14 @@ async def fail(doorkeeper: Doorkeeper, db: Database, times: int, **how: object) 
 
 async def test_the_right_password_signs_in(db: Database) -> None:
     ada = await person(db, "ada@example.com")
-    assert (await knock(Doorkeeper(VAULT), db, email=" Ada@Example.com ")).id == ada.id
+    assert (await knock(Doorkeeper(VAULT, Failures()), db, email=" Ada@Example.com ")).id == ada.id
 
 
 @pytest.mark.parametrize("email", ["ada@example.com", "nobody@example.com", "", "é\0", "\ud800"])
 async def test_every_refusal_reads_alike(db: Database, email: str) -> None:
     await person(db, "ada@example.com")
     with pytest.raises(InvalidParameters, match="^password: the email address or the password is not right$"):
-        await knock(Doorkeeper(VAULT), db, "wrong", email=email)
+        await knock(Doorkeeper(VAULT, Failures()), db, "wrong", email=email)
 
 
 async def test_an_account_may_fail_ten_times_in_five_minutes_from_anywhere(
@@ -128,6 +129,20 @@ async def test_signing_in_rightly_uses_nothing_up(db: Database, doorkeeper: Door
     await person(db, "ada@example.com")
     for _ in range(FAILURES_PER_ADDRESS + 1):
         assert await knock(doorkeeper, db, address="192.0.2.1")
+
+
+async def test_only_wrong_ones_are_told_to_the_other_processes(db: Database) -> None:
+    ada, failures = await person(db, "ada@example.com"), Failures()
+    doorkeeper = Doorkeeper(VAULT, failures)
+    await knock(doorkeeper, db)
+    assert await doorkeeper.confirm(db, ada, PASSWORD, now=0.0)
+    assert not any(window.untold for window in failures.windows.values())
+    await fail(doorkeeper, db, 1)
+    assert not await doorkeeper.confirm(db, ada, "wrong", now=0.0)
+    assert {name: len(window.untold) for name, window in failures.windows.items()} == {
+        "account": 2,
+        "sign-in-address": 1,
+    }
 
 
 def test_an_attempt_does_not_show_its_password() -> None:

@@ -13,7 +13,8 @@ from billhook.accounts.installation import Installation
 from billhook.delivery import counts, replay
 from billhook.delivery.chores import DAY_MS, Chores
 from billhook.delivery.context import Hub, open_hub
-from billhook.delivery.health import WINDOW_MS, Window
+from billhook.delivery.health import WINDOW_MS, Memory
+from billhook.delivery.outcomes import Memories
 from billhook.delivery.queue import LEASE_MS
 from billhook.delivery.store import deliveries, notifications, recoveries
 from billhook.delivery.worker import running_worker
@@ -40,8 +41,8 @@ async def nothing() -> None:
     """In place of the worker's renewing."""
 
 
-def chores_of(hub: Hub, windows: dict[str, Window] | None = None) -> Chores:
-    return Chores(hub, {} if windows is None else windows, nothing)
+def chores_of(hub: Hub, memories: Memories | None = None) -> Chores:
+    return Chores(hub, {} if memories is None else memories, nothing)
 
 
 async def is_rung(hub: Hub) -> bool:
@@ -146,27 +147,27 @@ async def test_what_is_older_than_the_retention_is_forgotten(installation: Insta
     assert (left, states) == ([2, 2, 0, 1], {"delivered", "pending"})
 
 
-async def test_a_window_in_which_nothing_happened_for_a_minute_is_forgotten(hub: Hub) -> None:
-    windows = {"old": Window(), "young": Window(), "empty": Window()}
-    windows["old"].add(0, ok=True)
-    windows["young"].add(WINDOW_MS, ok=True)
-    chores_of(hub, windows).forget_windows(WINDOW_MS + 1000)
-    assert windows.keys() == {"young"}
+async def test_a_provider_to_which_nothing_happened_for_a_minute_is_forgotten(hub: Hub) -> None:
+    memories = {"old": Memory(), "young": Memory(), "empty": Memory(), "noted": Memory(noted_ms=WINDOW_MS)}
+    memories["old"].untold.add(0, ok=True)
+    memories["young"].untold.add(WINDOW_MS, ok=True)
+    chores_of(hub, memories).forget_providers(WINDOW_MS + 1000)
+    assert memories.keys() == {"young", "noted"}
 
 
 @pytest.mark.parametrize("hours", [-1, 1])
-async def test_windows_are_kept_by_the_clock_of_the_database_whatever_the_clock_here_says(
+async def test_providers_are_remembered_by_the_clock_of_the_database_whatever_the_clock_here_says(
     hub: Hub, hours: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with hub.db.reading() as tx:
         now = int((await tx.execute(select(now_ms()))).scalar_one())
-    windows = {"old": Window(), "young": Window()}
-    windows["old"].add(now - 2 * WINDOW_MS, ok=True)
-    windows["young"].add(now, ok=True)
+    memories = {"old": Memory(), "young": Memory()}
+    memories["old"].untold.add(now - 2 * WINDOW_MS, ok=True)
+    memories["young"].untold.add(now, ok=True)
     wrong = time.time_ns() + hours * 3600 * 10**9
     monkeypatch.setattr(time, "time_ns", lambda: wrong)
-    await chores_of(hub, windows).mend()
-    assert windows.keys() == {"young"}
+    await chores_of(hub, memories).mend()
+    assert memories.keys() == {"young"}
 
 
 async def test_a_chore_that_fails_is_told_and_done_again(hub: Hub) -> None:

@@ -6,7 +6,10 @@ from hypothesis import strategies as st
 
 from billhook.delivery.health import (
     NOTED_EVERY_MS,
+    NOTHING,
     OPENS_AT,
+    WINDOW_MS,
+    Memory,
     Window,
     failed,
     is_given_up,
@@ -17,6 +20,7 @@ from billhook.delivery.health import (
     waiting,
 )
 from billhook.groups.model import Health
+from billhook.groups.store import providers
 
 START = 1_780_000_000_000
 SECOND, MINUTE, HOUR = 1000, 60_000, 3_600_000
@@ -199,6 +203,8 @@ WELL = Health(last_success_ms=START)
         (WELL._replace(failures=1), 0, True),
         (WELL._replace(openings=1), 0, True),
         (WELL._replace(failing_since_ms=START), 0, True),
+        (WELL._replace(last_failure_ms=START), MINUTE - 1, True),
+        (WELL._replace(last_failure_ms=START, last_success_ms=START + MINUTE), MINUTE, False),
     ],
 )
 def test_a_success_is_noted_when_it_is_news(health: Health, passed: int, worth: bool) -> None:
@@ -245,3 +251,33 @@ def test_the_window_says_what_a_plain_count_of_the_last_minute_says(events: list
         mostly = len(recent) >= 20 and recent.count(False) * 2 >= len(recent)
         assert window.is_mostly_failing() is mostly
     assert len(window.seconds) <= 61
+
+
+@given(events=st.lists(st.tuples(st.integers(0, 5 * SECOND), st.booleans(), st.booleans()), max_size=80))
+def test_two_workers_that_tell_what_they_saw_have_one_window(events: list[tuple[int, bool, bool]]) -> None:
+    """By way of what is stored: as if one of them had seen it all."""
+    both, stored, now = Window(), NOTHING, START
+    untold = {True: Window(), False: Window()}
+    for passed, ok, who in events:
+        now += passed
+        both.add(now, ok=ok)
+        untold[who].add(now, ok=ok)
+        merged = Window.read(stored)
+        merged.merge(untold[who])
+        merged.forget(now)
+        both.forget(now)
+        stored, untold[who] = merged.written(), Window()
+        assert merged.is_mostly_failing() is both.is_mostly_failing()
+        assert merged.seconds == both.seconds
+
+
+def test_an_empty_window_is_stored_as_a_row_begins() -> None:
+    assert Window.read(NOTHING) == Window()
+    assert providers.c.recent.server_default.arg == NOTHING  # type: ignore[union-attr]
+
+
+def test_what_a_worker_remembers_is_old_after_a_minute_without_anything() -> None:
+    memory = Memory(window_of((START, True)), noted_ms=START, failed_ms=START)
+    assert not memory.is_old(START + WINDOW_MS - 1)
+    assert memory.is_old(START + WINDOW_MS)
+    assert Memory().is_old(START)

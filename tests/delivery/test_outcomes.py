@@ -12,8 +12,8 @@ from billhook.accounts.installation import Installation
 from billhook.delivery import health, queue
 from billhook.delivery.counts import attempt_counts
 from billhook.delivery.fairness import Limits
-from billhook.delivery.health import Window
-from billhook.delivery.outcomes import FAILED_REASON, GONE_REASON, Outcome, readable, record
+from billhook.delivery.health import NOTHING, Window
+from billhook.delivery.outcomes import FAILED_REASON, GONE_REASON, Memories, Outcome, readable, record
 from billhook.delivery.queue import Leased
 from billhook.delivery.retry import Decision
 from billhook.delivery.store import State, attempts
@@ -49,8 +49,6 @@ FAILED = Decision("failed")
 GONE = Decision("failed", disables=True)
 POLITE = Decision("pending", MINUTE, is_charged=False, provider_wait=HOUR)
 
-Windows = dict[str, Window]
-
 
 def answer(status: int | None = 200, error: str | None = None, body: bytes = b"") -> Exchange:
     headers = (("server", "nginx"), ("retry-after", "5"))
@@ -62,9 +60,9 @@ def outcome_of(leased: Leased, decision: Decision, exchange: Exchange | None = N
     return Outcome(leased, given, decision, at_ms=leased.claimed_ms + 1, now_ms=leased.claimed_ms + after_ms)
 
 
-async def tell(installation: Installation, outcomes: Sequence[Outcome], windows: Windows | None = None) -> set[str]:
+async def tell(installation: Installation, outcomes: Sequence[Outcome], memories: Memories | None = None) -> set[str]:
     async with installation.db.transaction() as tx:
-        return await record(tx, list(outcomes), {} if windows is None else windows)
+        return await record(tx, list(outcomes), {} if memories is None else memories)
 
 
 async def leased_of(team: Team, count: int = 1) -> list[Leased]:
@@ -74,11 +72,11 @@ async def leased_of(team: Team, count: int = 1) -> list[Leased]:
     return leased
 
 
-async def tell_all(team: Team, decisions: Sequence[Decision], windows: Windows | None = None) -> None:
+async def tell_all(team: Team, decisions: Sequence[Decision], memories: Memories | None = None) -> None:
     """Record these one after the other, of deliveries that were claimed together."""
-    windows = {} if windows is None else windows
+    memories = {} if memories is None else memories
     for leased, decision in zip(await leased_of(team, len(decisions)), decisions, strict=True):
-        await tell(team.installation, [outcome_of(leased, decision)], windows)
+        await tell(team.installation, [outcome_of(leased, decision)], memories)
 
 
 async def test_a_delivered_one_is_finished(installation: Installation) -> None:
@@ -253,13 +251,58 @@ async def test_a_success_ends_a_row_of_failures_although_all_were_claimed_when_i
 
 
 async def test_half_of_twenty_within_a_minute_open_it_too(installation: Installation) -> None:
-    team, windows = await make_team(installation), Windows()
-    await tell_all(team, [DELIVERED, AGAIN] * 5, windows)
+    team, memories = await make_team(installation), Memories()
+    await tell_all(team, [DELIVERED, AGAIN] * 5, memories)
     await set_provider(team, team.provider, failures=0, openings=0, open_until_ms=0)
-    await tell_all(team, [DELIVERED, DELIVERED, AGAIN, AGAIN, DELIVERED, AGAIN, AGAIN, DELIVERED, DELIVERED], windows)
+    await tell_all(team, [DELIVERED, DELIVERED, AGAIN, AGAIN, DELIVERED, AGAIN, AGAIN, DELIVERED, DELIVERED], memories)
     assert (await provider_of(team)).openings == 0
-    await tell_all(team, [AGAIN], windows)
+    await tell_all(team, [AGAIN], memories)
     assert (await provider_of(team)).openings == 1
+
+
+async def test_half_of_twenty_is_counted_over_all_workers(installation: Installation) -> None:
+    """Four take turns: none of them sees more than five attempts, nor two failures in a row."""
+    team, workers = await make_team(installation), [Memories() for _ in range(4)]
+    for number, decision in enumerate([AGAIN, DELIVERED] * 9 + [DELIVERED]):
+        await tell_all(team, [decision], workers[number % 4])
+        assert (await provider_of(team)).openings == 0
+    await tell_all(team, [AGAIN], workers[0])
+    assert (await provider_of(team)).openings == 1
+
+
+async def test_what_a_worker_kept_to_itself_is_told_when_it_hears_of_a_failure(installation: Installation) -> None:
+    """Else a provider would look worse than it is: thirty went well elsewhere."""
+    team, one, other = await make_team(installation), Memories(), Memories()
+    await tell_all(team, [DELIVERED] * 10, one)
+    await tell_all(team, [DELIVERED] * 10, one)
+    assert (await provider_of(team)).recent == NOTHING
+    await tell_all(team, [AGAIN], other)
+    await tell_all(team, [DELIVERED] * 10, one)
+    recent = Window.read((await provider_of(team)).recent)
+    assert (sum(tried for tried, _ in recent.seconds.values()), recent.has_failures()) == (31, True)
+    assert not one[team.provider.id].untold.seconds
+
+
+async def test_a_minute_without_failures_is_not_stored_any_more_and_not_forgotten_either(
+    installation: Installation,
+) -> None:
+    team, memories = await make_team(installation), Memories()
+    await tell_all(team, [AGAIN, DELIVERED], memories)
+    for later_ms in (health.WINDOW_MS - 5000, health.WINDOW_MS + 15_000):
+        outcomes = [outcome_of(each, DELIVERED, after_ms=later_ms) for each in await leased_of(team, 2)]
+        await tell(installation, outcomes, memories)
+    assert (await provider_of(team)).recent == NOTHING
+    assert sum(tried for tried, _ in memories[team.provider.id].untold.seconds.values()) == 4
+
+
+async def test_a_provider_that_has_come_back_begins_its_minute_anew(installation: Installation) -> None:
+    team, memories = await make_team(installation), Memories()
+    await tell_all(team, [AGAIN] * 5, memories)
+    assert (await provider_of(team)).recent != NOTHING
+    await set_provider(team, team.provider, open_until_ms=0)
+    await tell_all(team, [DELIVERED], Memories())
+    row = await provider_of(team)
+    assert (row.openings, row.recent) == (0, NOTHING)
 
 
 async def test_a_receiver_that_asks_to_wait_is_waited_for_and_not_ill(installation: Installation) -> None:
@@ -272,11 +315,11 @@ async def test_a_receiver_that_asks_to_wait_is_waited_for_and_not_ill(installati
 
 
 async def test_asking_to_wait_does_not_count_as_failing_in_the_last_minute_either(installation: Installation) -> None:
-    team, windows = await make_team(installation), Windows()
+    team, memories = await make_team(installation), Memories()
     for _ in range(2):
-        await tell_all(team, [POLITE] * 10, windows)
+        await tell_all(team, [POLITE] * 10, memories)
         await set_provider(team, team.provider, waits_until_ms=0)
-    await tell_all(team, [AGAIN], windows)
+    await tell_all(team, [AGAIN], memories)
     row = await provider_of(team)
     assert (row.failures, row.openings) == (1, 0)
 
@@ -358,15 +401,15 @@ async def test_a_provider_that_is_well_and_stays_well_is_not_written(installatio
 async def test_providers_that_are_well_are_noted_together_and_once(installation: Installation) -> None:
     teams = [await make_team(installation, name=name) for name in ("one", "two")]
     leased = [(await leased_of(team))[0] for team in teams]
-    windows: dict[str, Window] = {}
+    memories: Memories = {}
     first = [outcome_of(each, DELIVERED) for each in leased]
-    await tell(installation, first, windows)
+    await tell(installation, first, memories)
     noted = [await provider_of(team) for team in teams]
     assert [row.last_success_ms for row in noted] == [each.now_ms for each in first]
-    assert {window.noted_ms for window in windows.values()} == {each.now_ms for each in first}
+    assert {memory.noted_ms for memory in memories.values()} == {each.now_ms for each in first}
     more = [(await leased_of(team))[0] for team in teams]
     stale = [each._replace(health=before.health) for each, before in zip(more, leased, strict=True)]
-    await tell(installation, [outcome_of(each, DELIVERED) for each in stale], windows)
+    await tell(installation, [outcome_of(each, DELIVERED) for each in stale], memories)
     assert [await provider_of(team) for team in teams] == noted
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import asyncpg
 import pytest
-from sqlalchemy import text
+from sqlalchemy import select, text
 from sqlalchemy.exc import SQLAlchemyError
 from structlog.testing import capture_logs
 
@@ -18,8 +18,10 @@ from billhook.accounts.installation import Installation
 from billhook.delivery import worker as worker_module
 from billhook.delivery.attempt import attempt
 from billhook.delivery.context import Hub, open_hub
+from billhook.delivery.health import Window
 from billhook.delivery.worker import Worker, running_worker
 from billhook.groups import manage
+from billhook.groups.store import providers
 from billhook.outbound.client import Budget
 from billhook.storage import database
 from billhook.web.metrics import Metrics
@@ -388,4 +390,6 @@ async def test_what_could_not_be_written_down_counts_once_when_it_is(installatio
                 await tx.execute(text(statement))
             with suppress(SQLAlchemyError):
                 await worker._record_all([outcome])
-        assert [[*each][1:] for each in worker.windows[provider.id].seconds] == [[1, 1]]
+        async with hub.db.reading() as tx:
+            stored = (await tx.execute(select(providers.c.recent).where(providers.c.id == provider.id))).scalar_one()
+        assert list(Window.read(stored).seconds.values()) == [(1, 1)]

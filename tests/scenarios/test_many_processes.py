@@ -68,7 +68,7 @@ def on_postgres(folder: Path, postgres: Postgres, **environment: str) -> Any:
 
 @pytest.fixture(scope="module")
 def pair(postgres: Postgres, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
-    with on_postgres(tmp_path_factory.mktemp("pair"), postgres) as program:
+    with on_postgres(tmp_path_factory.mktemp("pair"), postgres, BILLHOOK_TRUSTED_PROXIES="127.0.0.1/32") as program:
         assert program.run("migrate").returncode == 0
         starting = [program.start("api", "--port", "0") for _ in range(2)]
         here, there = (program.ready(running) for running in starting)
@@ -153,6 +153,21 @@ def test_what_the_command_line_ends_is_over_in_every_process(pair: Pair) -> None
     token = pair.here.token(client)
     pair.program.json("client", "revoke", client["client_id"])
     ends_within_a_second(lambda: pair.here.accepts(token) or pair.there.accepts(token))
+
+
+def test_failures_at_one_process_count_in_the_other(pair: Pair) -> None:
+    """A client may fail ten times from an address; nine of them were elsewhere, so it may fail once more here."""
+    wrong = {"client_id": pair.create_client()["client_id"], "client_secret": pair.admin["client_secret"]}
+
+    def ask(server: Server) -> int:
+        return server.http.post("/auth", json=wrong, headers={"x-forwarded-for": "203.0.113.9"}).status_code
+
+    assert [ask(pair.here) for _ in range(9)] == [401] * 9
+    answers: list[int] = []
+    while 429 not in answers:
+        time.sleep(0.5)  # it is told at most 0.4 s later, and the machine may be slow
+        answers.append(ask(pair.there))
+        assert len(answers) < 9, "it counts only its own"
 
 
 def test_an_emergency_rotation_ends_every_token_and_leaves_only_the_new_key(pair: Pair) -> None:

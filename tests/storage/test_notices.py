@@ -24,10 +24,12 @@ class Ear:
 
     def __init__(self) -> None:
         self.count = 0
+        self.words: list[str] = []
         self.task: asyncio.Task[None] | None = None
 
-    def __call__(self) -> None:
+    def __call__(self, word: str) -> None:
         self.count += 1
+        self.words.append(word)
 
     async def heard(self, count: int) -> None:
         async def enough() -> bool:
@@ -54,9 +56,9 @@ def no_rest(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(notices, "AGAIN_SECONDS", 0.01)
 
 
-async def say(db: Database, channel: str = CHANNEL) -> None:
+async def say(db: Database, channel: str = CHANNEL, word: str = "") -> None:
     async with db.transaction() as tx:
-        await announce(tx, channel)
+        await announce(tx, channel, word)
 
 
 @on_postgres
@@ -84,6 +86,17 @@ async def test_word_of_another_process_is_heard_and_ones_own_is_not(db: Database
             await say(elsewhere)
             await ear.heard(count)
     assert ear.count == 3
+
+
+@on_postgres
+async def test_what_is_said_is_heard_word_for_word(db: Database, elsewhere: Database) -> None:
+    ear, longest = Ear(), "x" * 7900
+    async with following(db, ear):
+        await ear.heard(1)
+        for word in ("", "one", "two words", longest):
+            await say(elsewhere, word=word)
+        await ear.heard(5)
+    assert ear.words == ["", "", "one", "two words", longest]
 
 
 @on_postgres

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from billhook.web.throttle import WINDOW_SECONDS, FailureWindow
+from billhook.web.throttle import WINDOW_SECONDS, FailureWindow, key_of
 
 
 @given(moments=st.lists(st.integers(0, 2000).map(float), max_size=80).map(sorted), limit=st.integers(1, 20))
@@ -33,3 +33,20 @@ def test_one_that_was_no_failure_is_taken_back() -> None:
     window.forget("key", 5.0)
     window.forget("key", 5.0)
     assert window.wait_seconds("key", 6.0) == 0
+
+
+def test_what_others_counted_counts_up_to_the_limit() -> None:
+    window = FailureWindow(2)
+    for now in (0.0, 1.0, 2.0, 3.0):
+        window.hear("key", now)
+    assert window.moments["key"] == [0.0, 1.0]
+    assert window.wait_seconds("key", 3.0) == WINDOW_SECONDS - 3
+    assert not window.untold, "what was heard is not told again"
+
+
+@given(st.lists(st.text(st.characters(), max_size=30), min_size=1, max_size=3))
+def test_a_key_is_short_and_has_no_blank_in_it(parts: list[str]) -> None:
+    assert len(key_of(*parts)) == 20
+    assert " " not in key_of(*parts)
+    assert key_of(*parts) == key_of(*parts)
+    assert key_of(*parts) != key_of(*parts, "")

@@ -6,7 +6,6 @@ of its own for that account, which others cannot use up (OWASP calls this a devi
 
 import hmac
 import math
-from collections.abc import Hashable
 from dataclasses import dataclass, field
 from hashlib import sha256
 
@@ -15,13 +14,14 @@ from billhook.accounts.users import LONGEST_EMAIL, User, find_by_email
 from billhook.errors import InvalidParameters, RateLimited
 from billhook.storage.database import Database
 from billhook.storage.vault import Vault
-from billhook.web.throttle import FailureWindow, neighbourhood
+from billhook.web.failures import Failures
+from billhook.web.throttle import FailureWindow, key_of, neighbourhood
 
 FAILURES_PER_ACCOUNT = 10  # in five minutes
 FAILURES_PER_ADDRESS = 30
 REFUSED = "the email address or the password is not right"
 
-Count = tuple[FailureWindow, Hashable]
+Count = tuple[FailureWindow, str]
 
 
 @dataclass(frozen=True)
@@ -41,10 +41,10 @@ class Entrant:
 
 
 class Doorkeeper:
-    def __init__(self, vault: Vault) -> None:
+    def __init__(self, vault: Vault, failures: Failures) -> None:
         self._key = vault.derive("known browsers")
-        self._accounts = FailureWindow(FAILURES_PER_ACCOUNT)
-        self._addresses = FailureWindow(FAILURES_PER_ADDRESS)
+        self._accounts = failures.window("account", FAILURES_PER_ACCOUNT)
+        self._addresses = failures.window("sign-in-address", FAILURES_PER_ADDRESS)
 
     def known_browser(self, user_id: str) -> str:
         """What a browser keeps after signing in, to be told from strangers."""
@@ -55,8 +55,8 @@ class Doorkeeper:
         email = attempt.email.strip().lower()
         found = await _find(db, email)
         known = found is not None and self._knows(found[0], attempt.known)
-        account: Count = (self._accounts, (sha256(email.encode("utf-8", "surrogatepass")).digest(), known))
-        origin: Count = (self._addresses, neighbourhood(attempt.address))
+        account: Count = (self._accounts, key_of("email", email, "known" if known else "stranger"))
+        origin: Count = (self._addresses, key_of(neighbourhood(attempt.address)))
         counts = [account] if known else [account, origin]
         if not await _try(counts, attempt.password, found and found[1], now=now) or found is None:
             raise InvalidParameters.of("password", REFUSED)
@@ -65,7 +65,7 @@ class Doorkeeper:
     async def confirm(self, db: Database, user: User, password: str, *, now: float) -> bool:
         """Whether somebody who is signed in knows the password. They may not guess without end either."""
         found = await _find(db, user.email)
-        return await _try([(self._accounts, user.id)], password, found and found[1], now=now)
+        return await _try([(self._accounts, key_of("user", user.id))], password, found and found[1], now=now)
 
     def _knows(self, user: User, brought: str) -> bool:
         return hmac.compare_digest(self.known_browser(user.id).encode(), brought.encode("utf-8", "surrogatepass"))
@@ -78,11 +78,13 @@ async def _try(counts: list[Count], password: str, hashed: str | None, *, now: f
         raise RateLimited(retry_after_seconds=math.ceil(wait))
     for window, key in counts:
         window.add(key, now)
-    if not await matches_aside(password, hashed):
-        return False
+    is_right = await matches_aside(password, hashed)
     for window, key in counts:
-        window.forget(key, now)
-    return True
+        if is_right:
+            window.forget(key, now)
+        else:
+            window.untold.append(key)
+    return is_right
 
 
 async def _find(db: Database, email: str) -> tuple[User, str] | None:

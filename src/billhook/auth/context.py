@@ -11,6 +11,7 @@ from billhook.auth.registry import Registry
 from billhook.settings import Settings
 from billhook.storage.database import Database
 from billhook.storage.vault import Vault
+from billhook.web.failures import Failures
 from billhook.web.metrics import Metrics
 from billhook.web.requests import caller_address
 
@@ -22,14 +23,17 @@ class Auth:
     vault: Vault
     registry: Registry
     activity: Activity
+    failures: Failures  # of clients and of people
     issuer: Issuer
 
     @classmethod
     def build(cls, installation: Installation, metrics: Metrics) -> "Auth":
         settings, vault = installation.settings, installation.vault
-        registry, activity = Registry(installation.db, vault), Activity()
-        issuer = Issuer(registry, vault, base_url=settings.base_url, activity=activity, metrics=metrics)
-        return cls(settings, installation.db, vault, registry, activity, issuer)
+        registry, activity, failures = Registry(installation.db, vault), Activity(), Failures()
+        issuer = Issuer(
+            registry, vault, base_url=settings.base_url, activity=activity, failures=failures, metrics=metrics
+        )
+        return cls(settings, installation.db, vault, registry, activity, failures, issuer)
 
 
 def auth_of(request: Request) -> Auth:

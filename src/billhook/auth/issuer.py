@@ -12,6 +12,7 @@ from billhook.auth.throttle import Throttle
 from billhook.auth.tokens import Claims, new_token_id, payload_of
 from billhook.errors import RateLimited, Unauthenticated
 from billhook.storage.vault import Vault
+from billhook.web.failures import Failures
 from billhook.web.lanes import Steps
 from billhook.web.metrics import Metrics
 
@@ -25,13 +26,20 @@ class Issued(NamedTuple):
 
 class Issuer:
     def __init__(
-        self, registry: Registry, vault: Vault, *, base_url: str, activity: Activity, metrics: Metrics
+        self,
+        registry: Registry,
+        vault: Vault,
+        *,
+        base_url: str,
+        activity: Activity,
+        failures: Failures,
+        metrics: Metrics,
     ) -> None:
         self.registry = registry
         self.base_url = base_url
         self._digest = secret_digest(vault)
         self._activity, self._nobodys = activity, Activity()
-        self._throttle = Throttle()
+        self._throttle = Throttle(failures)
         self._outcomes = metrics.token_requests
 
     def authenticate(self, client_id: str, client_secret: str, *, address: str, challenge: str = "Bearer") -> Verdict:

@@ -1,4 +1,4 @@
-"""What goes on beside the requests: following changes, writing tallies, rotating keys, forgetting what is old."""
+"""What goes on beside the requests: following changes, telling of failures, writing tallies, rotating, forgetting."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
@@ -37,16 +37,19 @@ async def keep_up(auth: Auth) -> AsyncIterator[None]:
     stopping = asyncio.Event()
     works = [
         _repeat(POLL_SECONDS, "read the change feed", auth.registry.refresh, stopping),
+        _repeat(POLL_SECONDS, "tell of failures", lambda: auth.failures.tell(auth.db), stopping),
         _repeat(FLUSH_SECONDS, "write tallies", lambda: auth.activity.flush(auth.db), stopping),
         _repeat(ROTATION_SECONDS, "rotate keys", lambda: rotate_keys(auth), stopping),
         _repeat(PURGE_SECONDS, "purge", lambda: purge(auth, now=datetime.now(UTC)), stopping),
     ]
     tasks = [asyncio.create_task(work) for work in works]
+    listening = asyncio.create_task(auth.failures.listen(auth.db))
     try:
         yield
     finally:
         stopping.set()
-        await _finish(tasks)
+        listening.cancel()
+        await _finish([*tasks, listening])
         await _finish([asyncio.create_task(_attempt("write tallies", lambda: auth.activity.flush(auth.db)))])
 
 

@@ -22,7 +22,7 @@ class Console:
 
     @classmethod
     def build(cls, auth: Auth, hub: Hub) -> "Console":
-        return cls(auth, hub, Doorkeeper(auth.vault))
+        return cls(auth, hub, Doorkeeper(auth.vault, auth.failures))
 
     @property
     def settings(self) -> Settings:

@@ -8,13 +8,13 @@ from sqlalchemy import func, select
 
 from billhook.delivery import holding, queue, replay, retention
 from billhook.delivery.context import Hub
-from billhook.delivery.health import WINDOW_MS, Window
+from billhook.delivery.outcomes import Memories
 from billhook.errors import BillhookError
 from billhook.groups.store import providers
 from billhook.storage.clock import now_ms
 from billhook.storage.database import Transaction
 
-MEND_SECONDS = 15.0  # leases last for 60
+MEND_SECONDS = 10.0  # leases last for 60: what the dead have left is taken up within 75, with time to spare
 FORGET_SECONDS = 600.0
 BREATH_SECONDS = 0.05  # between two steps of forgetting, for those who deliver
 DAY_MS = 24 * 3600 * 1000
@@ -25,8 +25,8 @@ Work = Callable[[], Awaitable[None]]
 
 
 class Chores:
-    def __init__(self, hub: Hub, windows: dict[str, Window], renew: Work) -> None:
-        self.hub, self.windows = hub, windows
+    def __init__(self, hub: Hub, memories: Memories, renew: Work) -> None:
+        self.hub, self.memories = hub, memories
         self.works: list[tuple[str, float, Work]] = [
             ("renew leases", queue.RENEW_SECONDS, renew),
             ("mend the queue", MEND_SECONDS, self.mend),
@@ -51,7 +51,7 @@ class Chores:
             async with self.hub.db.transaction() as tx:
                 moved = await holding.reconcile(tx)
         await self.recover()
-        self.forget_windows(now)  # they are kept by the database's clock
+        self.forget_providers(now)  # they are kept by the database's clock
         if swept or mended:
             self.hub.bell.ring()
 
@@ -85,10 +85,9 @@ class Chores:
                     forgotten = await forget(tx)
                 await asyncio.sleep(BREATH_SECONDS)
 
-    def forget_windows(self, now: int) -> None:
-        for provider_id, window in list(self.windows.items()):
-            if not window.seconds or window.seconds[-1][0] * 1000 < now - WINDOW_MS:
-                del self.windows[provider_id]
+    def forget_providers(self, now: int) -> None:
+        for provider_id in [each for each, memory in self.memories.items() if memory.is_old(now)]:
+            del self.memories[provider_id]
 
 
 async def _repeat(what: str, seconds: float, work: Work) -> None:

@@ -1,8 +1,9 @@
 """How a provider is doing: the breaker, the wait it asked for, the end after days of failures. Pure."""
 
-from collections import deque
 from dataclasses import dataclass, field
 from datetime import timedelta
+
+import orjson
 
 from billhook.groups.model import Health
 
@@ -76,32 +77,75 @@ def is_well(health: Health) -> bool:
 
 
 def is_worth_noting(health: Health, now_ms: int, *, noted_ms: int) -> bool:
-    """Whether a success changes anything that is stored. `noted_ms`: the last one that this process has stored."""
-    return not is_well(health) or now_ms - max(health.last_success_ms or 0, noted_ms) > NOTED_EVERY_MS
+    """Whether a success changes anything that is stored. `noted_ms`: the last one that this process has stored.
+
+    After a failure every success is: the stored minute must not look worse than it was.
+    """
+    if not is_well(health) or now_ms - (health.last_failure_ms or 0) < WINDOW_MS:
+        return True
+    return now_ms - max(health.last_success_ms or 0, noted_ms) > NOTED_EVERY_MS
 
 
 @dataclass(slots=True)
 class Window:
-    """The last minute of one provider, in seconds: how many attempts, how many of them failed."""
+    """The last minute of one provider, by the second: how many attempts, how many of them failed."""
 
-    seconds: deque[list[int]] = field(default_factory=deque)  # [second, attempts, failures]
-    noted_ms: int = 0  # when its health was last stored from here
+    seconds: dict[int, tuple[int, int]] = field(default_factory=dict)
 
     def add(self, now_ms: int, *, ok: bool) -> None:
         second = now_ms // 1000
-        if not self.seconds or self.seconds[-1][0] != second:
-            self.seconds.append([second, 0, 0])
-        self.seconds[-1][1] += 1
-        self.seconds[-1][2] += not ok
-        while self.seconds[0][0] * 1000 <= now_ms - WINDOW_MS:
-            self.seconds.popleft()
+        if second not in self.seconds:
+            self.forget(now_ms)
+        self._count(second, 1, int(not ok))
 
-    def copy(self) -> "Window":
-        return Window(deque([*each] for each in self.seconds), self.noted_ms)
+    def merge(self, other: "Window") -> None:
+        for second, (attempts, failures) in other.seconds.items():
+            self._count(second, attempts, failures)
+
+    def _count(self, second: int, attempts: int, failures: int) -> None:
+        before = self.seconds.get(second, (0, 0))
+        self.seconds[second] = before[0] + attempts, before[1] + failures
+
+    def forget(self, now_ms: int) -> None:
+        """What is older than a minute."""
+        for second in [each for each in self.seconds if each * 1000 <= now_ms - WINDOW_MS]:
+            del self.seconds[second]
 
     def has_failures(self) -> bool:
-        return any(each[2] for each in self.seconds)
+        return any(failures for _, failures in self.seconds.values())
 
     def is_mostly_failing(self) -> bool:
-        attempts, failures = sum(each[1] for each in self.seconds), sum(each[2] for each in self.seconds)
+        attempts = sum(attempts for attempts, _ in self.seconds.values())
+        failures = sum(failures for _, failures in self.seconds.values())
         return attempts >= WINDOW_LEAST and failures >= WINDOW_SHARE * attempts
+
+    def written(self) -> str:
+        """As it is stored."""
+        return orjson.dumps([(second, *both) for second, both in self.seconds.items()]).decode()
+
+    @classmethod
+    def read(cls, stored: str) -> "Window":
+        seconds: list[list[int]] = orjson.loads(stored)
+        return cls({second: (attempts, failures) for second, attempts, failures in seconds})
+
+
+NOTHING = Window().written()
+
+
+@dataclass(slots=True)
+class Memory:
+    """What one worker knows of a provider beyond what is stored.
+
+    While there are no failures, successes are not told but remembered, since a row need not be written for each.
+    """
+
+    untold: Window = field(default_factory=Window)
+    noted_ms: int = 0  # when its health was last stored from here
+    failed_ms: int = 0  # the last failure that is known of, here or elsewhere
+
+    def copy(self) -> "Memory":
+        return Memory(Window(dict(self.untold.seconds)), self.noted_ms, self.failed_ms)
+
+    def is_old(self, now_ms: int) -> bool:
+        self.untold.forget(now_ms)
+        return not self.untold.seconds and max(self.noted_ms, self.failed_ms) <= now_ms - WINDOW_MS

@@ -1,6 +1,5 @@
 """Record what attempts came to: the delivery, the attempt, the provider's health and the counts, in one transaction."""
 
-from collections.abc import Iterable
 from datetime import UTC, datetime
 from functools import cache
 from typing import Any, NamedTuple
@@ -10,7 +9,7 @@ from sqlalchemy import BigInteger, Insert, Integer, Text, case, insert, null, se
 
 from billhook.accounts.audit import Actor, note
 from billhook.delivery import counts, health
-from billhook.delivery.health import Window
+from billhook.delivery.health import NOTHING, Memory, Window
 from billhook.delivery.queue import Leased
 from billhook.delivery.retry import Decision
 from billhook.delivery.store import State, attempts, deliveries
@@ -23,6 +22,8 @@ from billhook.storage.rows import pack, rows
 
 GONE_REASON = "the receiver answered 410 Gone"
 FAILED_REASON = "every attempt failed for 72 hours"
+
+Memories = dict[str, Memory]  # of a worker, by provider
 
 
 class Outcome(NamedTuple):
@@ -37,14 +38,14 @@ class Outcome(NamedTuple):
         return self.decision.state == State.DELIVERED
 
 
-async def record(tx: Transaction, outcomes: list[Outcome], windows: dict[str, Window]) -> set[str]:
+async def record(tx: Transaction, outcomes: list[Outcome], memories: Memories) -> set[str]:
     """Returns the deliveries that were written; the others' leases were lost, and with them the right to say."""
     written = await tx.execute(_finish(tx.dialect.name), {"outcomes": pack([_row(each) for each in outcomes])})
     ids = {row.id for row in written}
     told = [each for each in outcomes if each.leased.id in ids]
     if told:
         await tx.execute(_log(tx.dialect.name), {"tried": pack([attempt_row(each) for each in told])})
-    await _note_health(tx, told, windows)
+    await _note_health(tx, told, memories)
     await counts.add(tx, map(_count_key, told))
     return ids
 
@@ -151,25 +152,26 @@ def _log(dialect: str) -> Insert:
     return insert(attempts).from_select([column.name for column in tried.c], select(*tried.c))
 
 
-async def _note_health(tx: Transaction, told: list[Outcome], windows: dict[str, Window]) -> None:
+async def _note_health(tx: Transaction, told: list[Outcome], memories: Memories) -> None:
     """Only what is new is written: a provider that is well and stays well costs nothing."""
     by_provider: dict[str, list[Outcome]] = {}
     for outcome in told:
         by_provider.setdefault(outcome.leased.provider.id, []).append(outcome)
+        memory = memories.setdefault(outcome.leased.provider.id, Memory())
         if outcome.decision.is_charged:
-            windows.setdefault(outcome.leased.provider.id, Window()).add(outcome.now_ms, ok=outcome.ok)
-    noted = [each for each, outcomes in by_provider.items() if _has_news(outcomes, windows.get(each, Window()))]
+            memory.untold.add(outcome.now_ms, ok=outcome.ok)
+    noted = [each for each, outcomes in by_provider.items() if _has_news(outcomes, memories[each])]
     if not noted:
         return
     known = await tx.execute(_locked(tx.dialect.name), {"ids": pack([{"id": each} for each in noted])})
     well = []
     for row in known.all():
-        window = windows.setdefault(row.id, Window())
-        window.noted_ms = by_provider[row.id][-1].now_ms
-        if health.is_well(health_of(row)) and all(each.ok for each in by_provider[row.id]):
-            well.append({"id": row.id, "now_ms": window.noted_ms})
+        outcomes, memory = by_provider[row.id], memories[row.id]
+        memory.noted_ms = outcomes[-1].now_ms
+        if row.recent == NOTHING and health.is_well(health_of(row)) and all(each.ok for each in outcomes):
+            well.append({"id": row.id, "now_ms": memory.noted_ms})
         else:
-            await _update_health(tx, row, by_provider[row.id], window)
+            await _update_health(tx, row, outcomes, memory)
     if well:
         await tx.execute(_still_well(tx.dialect.name), {"well": pack(well)})
 
@@ -178,19 +180,20 @@ async def _note_health(tx: Transaction, told: list[Outcome], windows: dict[str, 
 def _locked(dialect: str) -> Any:
     """In one order, so that two workers never wait for each other."""
     ids = rows(dialect, "ids", id=Text())
-    columns = [providers.c[name] for name in ("id", "organization_id", "state", "deleted_at", *Health._fields)]
-    these = select(*columns).join(ids, ids.c.id == providers.c.id)
+    names = ("id", "organization_id", "state", "deleted_at", "recent", *Health._fields)
+    these = select(*(providers.c[name] for name in names)).join(ids, ids.c.id == providers.c.id)
     return these.order_by(providers.c.id).with_for_update(of=providers)
 
 
-def _has_news(outcomes: list[Outcome], window: Window) -> bool:
-    return window.has_failures() or any(_is_news(each, window) for each in outcomes)
+def _has_news(outcomes: list[Outcome], memory: Memory) -> bool:
+    is_failing = outcomes[-1].now_ms - memory.failed_ms < health.WINDOW_MS
+    return is_failing or any(_is_news(each, memory) for each in outcomes)
 
 
-def _is_news(outcome: Outcome, window: Window) -> bool:
+def _is_news(outcome: Outcome, memory: Memory) -> bool:
     if not outcome.ok or outcome.decision.provider_wait:
         return True
-    return health.is_worth_noting(outcome.leased.health, outcome.now_ms, noted_ms=window.noted_ms)
+    return health.is_worth_noting(outcome.leased.health, outcome.now_ms, noted_ms=memory.noted_ms)
 
 
 @cache
@@ -199,14 +202,15 @@ def _still_well(dialect: str) -> Any:
     return update(providers).where(providers.c.id == well.c.id).values(last_success_ms=well.c.now_ms)
 
 
-async def _update_health(tx: Transaction, row: Any, outcomes: Iterable[Outcome], window: Window) -> None:
+async def _update_health(tx: Transaction, row: Any, outcomes: list[Outcome], memory: Memory) -> None:
+    now = outcomes[-1].now_ms
+    minute = _told(row.recent, memory, now)
     state, gone = health_of(row), False
     for outcome in outcomes:
-        state, gone = _fold(state, outcome, window), gone or outcome.decision.disables
-        now = outcome.now_ms
+        state, gone = _fold(state, outcome, minute), gone or outcome.decision.disables
     if row.openings and not state.openings:
-        window.seconds.clear()  # it has come back: what was before does not count against it
-    values: dict[str, Any] = state._asdict()
+        minute = Window()  # it has come back: what was before does not count against it
+    values: dict[str, Any] = state._asdict() | {"recent": minute.written()}
     values.pop("next_slot_us")  # the claim's affair
     reason = GONE_REASON if gone else FAILED_REASON if health.is_given_up(state, now) else None
     if reason is not None and row.state == ProviderState.ACTIVE and row.deleted_at is None:
@@ -214,10 +218,23 @@ async def _update_health(tx: Transaction, row: Any, outcomes: Iterable[Outcome],
         actor = Actor("system", row.organization_id)
         at = datetime.fromtimestamp(now / 1000, UTC)
         await note(tx, actor, "provider.disabled", subject=row.id, now=at, reason=reason)
+    memory.failed_ms = state.last_failure_ms or 0
     await tx.execute(update(providers).where(providers.c.id == row.id).values(**values))
 
 
-def _fold(state: Health, outcome: Outcome, window: Window) -> Health:
+def _told(recent: str, memory: Memory, now: int) -> Window:
+    """The last minute over all workers, to be stored. Without failures it is only remembered: by this one, again."""
+    minute = Window.read(recent)
+    minute.merge(memory.untold)
+    minute.forget(now)
+    memory.untold = Window()
+    if minute.has_failures():
+        return minute
+    memory.untold = minute
+    return Window()
+
+
+def _fold(state: Health, outcome: Outcome, minute: Window) -> Health:
     if outcome.ok:
         return health.succeeded(state, outcome.now_ms)
     wait_ms = round(outcome.decision.provider_wait.total_seconds() * 1000)
@@ -225,4 +242,4 @@ def _fold(state: Health, outcome: Outcome, window: Window) -> Health:
         state = health.waiting(state, outcome.now_ms + wait_ms)
     if not outcome.decision.is_charged:  # it asked us to wait: neither well nor ill
         return state
-    return health.failed(state, outcome.now_ms, mostly_failing=window.is_mostly_failing())
+    return health.failed(state, outcome.now_ms, mostly_failing=minute.is_mostly_failing())

@@ -13,8 +13,7 @@ from billhook.delivery.attempt import attempt
 from billhook.delivery.chores import Chores
 from billhook.delivery.context import CHANNEL, Hub
 from billhook.delivery.fairness import Limits
-from billhook.delivery.health import Window
-from billhook.delivery.outcomes import Outcome, record
+from billhook.delivery.outcomes import Memories, Outcome, record
 from billhook.delivery.queue import Claim, Leased
 from billhook.delivery.walk import Walk
 from billhook.errors import BillhookError
@@ -47,7 +46,7 @@ class Worker:
             settings.in_flight_per_provider, settings.in_flight_per_organization, settings.in_flight_per_process
         )
         self.flights: dict[tuple[str, str], Flight] = {}  # by delivery and lease: it may be claimed again
-        self.windows: dict[str, Window] = {}
+        self.memories: Memories = {}
         self.recording: GroupCommit[Outcome, bool] = GroupCommit(self._record_all)
         self.stopping = asyncio.Event()
         self.poll_seconds = POLL_SECONDS if hub.db.is_sqlite else LISTENING_POLL_SECONDS
@@ -126,15 +125,15 @@ class Worker:
             log.warning("an outcome came too late: the lease was lost", delivery=outcome.leased.id)
 
     async def _record_all(self, outcomes: list[Outcome]) -> list[bool | BillhookError]:
-        touched = {outcome.leased.provider.id for outcome in outcomes} & self.windows.keys()
-        windows = {each: self.windows[each].copy() for each in touched}  # what is not committed has not happened
+        touched = {outcome.leased.provider.id for outcome in outcomes} & self.memories.keys()
+        memories = {each: self.memories[each].copy() for each in touched}  # what is not committed has not happened
         try:
             async with self.hub.db.transaction() as tx:
-                written = await record(tx, outcomes, windows)
+                written = await record(tx, outcomes, memories)
         except BillhookError as error:
             log.warning("could not record outcomes; trying again", detail=error.detail, outcomes=len(outcomes))
             raise
-        self.windows |= windows
+        self.memories |= memories
         return [outcome.leased.id in written for outcome in outcomes]
 
     async def renew(self) -> None:
@@ -189,10 +188,10 @@ async def running_worker(hub: Hub) -> AsyncIterator[Worker]:
     """Delivering, from here to the end of the block."""
     hub.metrics.tell_of_work()
     worker = Worker(hub)
-    chores = Chores(hub, worker.windows, worker.renew)
+    chores = Chores(hub, worker.memories, worker.renew)
     claiming = asyncio.create_task(worker.run())
     beside = [
-        asyncio.create_task(follow(hub.db, CHANNEL, hub.bell.ring)),
+        asyncio.create_task(follow(hub.db, CHANNEL, lambda _word: hub.bell.ring())),
         asyncio.create_task(chores.run()),
     ]
     try:

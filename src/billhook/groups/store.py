@@ -81,6 +81,7 @@ providers = Table(
     Column("failing_since_ms", BigInteger),
     Column("last_success_ms", BigInteger),
     Column("last_failure_ms", BigInteger),
+    Column("recent", Text, nullable=False, server_default="[]"),  # its last minute, while there are failures in it
     Index("ix_providers_group_id", "group_id"),
 )
 

@@ -1,0 +1,50 @@
+"""Failures that all processes count together: each tells the others what it has counted.
+
+By word of mouth alone: nothing is stored, and while the database is away each process counts for itself.
+"""
+
+import time
+from collections.abc import Iterator
+
+from billhook.storage.database import Database
+from billhook.storage.notices import announce, follow
+from billhook.web.throttle import FailureWindow
+
+CHANNEL = "billhook_failures"
+KEYS_A_WORD = 250  # a word may have 8,000 bytes
+
+
+class Failures:
+    def __init__(self) -> None:
+        self.windows: dict[str, FailureWindow] = {}
+
+    def window(self, name: str, limit: int) -> FailureWindow:
+        """`name`: by which the other processes know it."""
+        self.windows[name] = window = FailureWindow(limit)
+        return window
+
+    async def tell(self, db: Database) -> None:
+        """What was counted since it was last told."""
+        words = list(self._words())
+        if not words or db.is_sqlite:
+            return
+        async with db.transaction() as tx:
+            for word in words:
+                await announce(tx, CHANNEL, word)
+
+    async def listen(self, db: Database) -> None:
+        """Until cancelled."""
+        await follow(db, CHANNEL, self.hear)
+
+    def _words(self) -> Iterator[str]:
+        for name, window in self.windows.items():
+            while window.untold:
+                some = min(len(window.untold), KEYS_A_WORD)
+                yield " ".join([name, *(window.untold.popleft() for _ in range(some))])
+
+    def hear(self, word: str) -> None:
+        name, *keys = word.split(" ")
+        now = time.monotonic()
+        if name in self.windows:  # not so from a newer version, nor when listening begins
+            for key in keys:
+                self.windows[name].hear(key, now)
