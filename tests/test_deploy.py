@@ -130,7 +130,13 @@ def test_promtool_takes_the_rules() -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_the_alerts_about_deliveries_fire_when_they_should() -> None:
+def test_every_alert_is_shown_to_fire_and_to_keep_quiet() -> None:
+    cases = yaml.safe_load((DEPLOY / "prometheus" / "billhook.rules.test.yml").read_text())["tests"]
+    told = [(each["alertname"], bool(each["exp_alerts"])) for case in cases for each in case["alert_rule_test"]]
+    assert set(told) == {(rule["alert"], fires) for rule in rules() for fires in (True, False)}
+
+
+def test_the_alerts_fire_when_they_should() -> None:
     done = run("promtool", "test", "rules", str(DEPLOY / "prometheus" / "billhook.rules.test.yml"))
     assert done.returncode == 0, done.stdout + done.stderr
 
