@@ -38,12 +38,16 @@ LONG_RUN_SECONDS = 240.0  # from here on somebody stands still for longer than a
 # there is only one, senders must have had their turn.
 REST_SECONDS = {POSTGRES: 5.0, DISK: 10.0, RECEIVER: 60.0, API: 10.0, WORKER: 10.0, SERVER: 20.0}
 POSTGRES_SECONDS = 60.0
+START_SECONDS = 60.0  # in which a process that is starting must have begun to work, to be hit
 ASKING_SECONDS = 30.0
 
 END_OTHERS = """
 SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()
 """
 LEASED = "SELECT id FROM deliveries WHERE lease IS NOT NULL"
+
+
+Kind = tuple[str, str, tuple[float, float]]  # where, what, and how long it may last
 
 
 @dataclass(frozen=True)
@@ -67,21 +71,32 @@ class Planned:
 
 
 def plan(seed: int, seconds: float, numbers: dict[str, int]) -> list[Planned]:
-    """`numbers` says how many there are of each. The same for the same arguments."""
+    """`numbers` says how many there are of each. The same for the same arguments.
+
+    Like cards: no kind comes again before all others have, as far as those fit.
+    """
     dice, planned, at = random.Random(seed), list[Planned](), QUIET_SECONDS
-    kinds = _kinds(numbers)
+    cards = list[Kind]()
     if seconds >= LONG_RUN_SECONDS:
         planned.append(_long_freeze(dice, seconds, numbers))
     while at < seconds:
-        where, what, lasting = dice.choice(kinds)
-        wanted = Planned(at, where, what, dice.randrange(numbers[where]), dice.uniform(*lasting))
-        if wanted.ends <= seconds and not any(map(wanted.disturbs, planned)):
-            planned.append(wanted)
+        cards = cards or dice.sample(kinds := kinds_of(numbers), len(kinds))
+        wanted = [_drawn(dice, at, card, numbers) for card in cards]
+        for number, each in enumerate(wanted):
+            if each.ends <= seconds and not any(map(each.disturbs, planned)):
+                planned.append(each)
+                del cards[number]
+                break
         at += dice.uniform(*GAP_SECONDS)
     return sorted(planned, key=lambda each: each.at)
 
 
-def _kinds(numbers: dict[str, int]) -> list[tuple[str, str, tuple[float, float]]]:
+def _drawn(dice: random.Random, at: float, card: Kind, numbers: dict[str, int]) -> Planned:
+    where, what, lasting = card
+    return Planned(at, where, what, dice.randrange(numbers[where]), dice.uniform(*lasting))
+
+
+def kinds_of(numbers: dict[str, int]) -> list[Kind]:
     at_once = (0.0, 0.0)
     kinds = [(role, what, at_once) for role in (API, WORKER, SERVER) for what in (KILL, STOP)]
     kinds += [(role, FREEZE, FROZEN_SECONDS) for role in (API, WORKER, SERVER)]
@@ -108,7 +123,7 @@ class Hands:
     disk: Disk | None
     done: Counter[str] = field(default_factory=Counter)
     harms: list[Harm] = field(default_factory=list)
-    skipped: int = 0  # planned for a process that was still starting
+    skipped: int = 0  # planned for a process that had not begun to work
     unclean: int = 0  # stops that did not end with status 0
     last: float | None = None  # when the last one was over
     latest: str = ""  # for people
@@ -168,14 +183,20 @@ class Hands:
         if fault.where == DISK:
             return self._fill(fault.seconds)
         slot = self.fleet.of(fault.where)[fault.number]
-        with slot.lock:
-            if not slot.is_at_work:
-                return None
-            if fault.what == KILL:
-                return self._kill(slot)
-            if fault.what == STOP:
-                return self._stop(slot)
-            return self._freeze(slot, fault.seconds)
+        deadline = monotonic() + START_SECONDS
+        while monotonic() < deadline and not self.fleet.over.is_set():
+            with slot.lock:
+                if slot.is_at_work:
+                    return self._hit(slot, fault)
+            self._linger(AWAY_SECONDS)
+        return None
+
+    def _hit(self, slot: Slot, fault: Planned) -> float | None:
+        if fault.what == KILL:
+            return self._kill(slot)
+        if fault.what == STOP:
+            return self._stop(slot)
+        return self._freeze(slot, fault.seconds)
 
     def _kill(self, slot: Slot) -> float:
         with self._database:

@@ -1,7 +1,7 @@
 """Receivers with moods, in one process of their own: each answers 200, fails, hangs or refuses, as it is told.
 
-Of every request it notes what a dispute would need: the webhook-id, when it came, whether it was taken (the 200 was
-written), from which process it came, and how far its webhook-timestamp was off. Who sent it is asked of the system, by
+Of every request it notes what a dispute would need: the webhook-id, when it came, whether it was taken (a 200
+follows), from which process it came, and how far its webhook-timestamp was off. Who sent it is asked of the system, by
 the connection's other end, so nothing of what is tested has to say its name.
 """
 
@@ -26,6 +26,7 @@ from bench.child import Child, child, say
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 ERROR = b"HTTP/1.1 500 Internal Server Error\r\nContent-Length: 2\r\n\r\nno"
 HEAD_END = b"\r\n\r\n"
+THINKING_SECONDS = 0.15  # before an answer, so that something is in flight whenever somebody is killed
 WELL, FAILS, HANGS, REFUSES = "well", "fails", "hangs", "refuses"
 UNWELL = (FAILS, HANGS, REFUSES)
 
@@ -33,7 +34,7 @@ UNWELL = (FAILS, HANGS, REFUSES)
 @dataclass(frozen=True)
 class Arrival:
     webhook_id: str
-    at: float  # monotonic: when the answer was written, or would have been
+    at: float  # monotonic: when the request was read
     taken: bool
     pid: int  # of the sender; 0: it was gone before anybody could look
     skew: int  # seconds by which the webhook-timestamp was off
@@ -108,11 +109,14 @@ class Receiver:
         self.port = self._server.sockets[0].getsockname()[1]
 
     async def be(self, mood: str) -> None:
-        """Who was left hanging is cut off without an answer when the mood changes: nothing of it was taken."""
+        """Who was left hanging is cut off without an answer when the mood changes: nothing of it was taken.
+
+        What was taken is answered first: else a receiver of ours would be to blame for what comes twice.
+        """
         self.mood = mood
         for line in list(self.lines):
             if mood == REFUSES or line.hangs:
-                line.close()
+                line.end()
         if mood == REFUSES and self._server is not None:
             self._server.close()
             self._server = None
@@ -123,7 +127,7 @@ class Receiver:
 class Line(asyncio.Protocol):
     def __init__(self, receiver: Receiver) -> None:
         self._receiver, self._buffer = receiver, b""
-        self.hangs, self._pid = False, 0
+        self.hangs, self._thinks, self._is_last, self._pid = False, False, False, 0
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
@@ -142,14 +146,24 @@ class Line(asyncio.Protocol):
         self._answer(head)
 
     def _answer(self, head: dict[bytes, bytes]) -> None:
+        """What comes is acted upon when it comes; the answer takes a moment."""
         mood = self._receiver.mood
         self._receiver.book.note(head, self._pid, taken=mood == WELL)
-        self.hangs = mood == HANGS
-        if not self.hangs:
-            self._transport.write(OK if mood == WELL else ERROR)
+        self.hangs, self._thinks = mood == HANGS, mood != HANGS
+        if self._thinks:
+            asyncio.get_running_loop().call_later(THINKING_SECONDS, self._write, OK if mood == WELL else ERROR)
 
-    def close(self) -> None:
-        self._transport.close()
+    def _write(self, answer: bytes) -> None:
+        self._thinks = False
+        if not self._transport.is_closing():  # the sender may have been killed meanwhile
+            self._transport.write(answer)
+        if self._is_last:
+            self._transport.close()
+
+    def end(self) -> None:
+        self._is_last = True
+        if not self._thinks:
+            self._transport.close()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._receiver.lines.discard(self)

@@ -17,7 +17,7 @@ from bench import command, faults, report
 from bench.backlog import make_client, make_doors
 from bench.engines import Engine, Site, engine
 from bench.fleet import API, SERVER, WORKER, Disk, Fleet, Slot, make_slots, small_disk, wrong_clock
-from bench.inquest import STEPS_SECONDS, Findings, Settled, account, late_answers, settle
+from bench.inquest import STEPS_SECONDS, Findings, account, late_answers, settle
 from bench.moody import Moody, moody
 from bench.report import Report
 from bench.servers import Failed, billhook_environment
@@ -129,7 +129,7 @@ def _last_words(fleet: Fleet) -> str:
     return "\n".join(f"{slot.name}: {slot.log.read_text(errors='replace')[-1000:]}" for slot in fleet.slots)
 
 
-def _findings(on: Engine, scene: Scene, hands: faults.Hands, settled: Settled) -> Findings:
+def _findings(on: Engine, scene: Scene, hands: faults.Hands, settled: float) -> Findings:
     left_out = []
     if on.postgres is None and scene.disk is None:
         left_out.append("the disk was not filled: it takes root to mount a small one")

@@ -18,6 +18,7 @@ from tests.scenarios.processes import PATIENCE, Running, Server, bearer, billhoo
 from tests.scenarios.recorder import Holds, Recorder, nobody
 
 PORT = "8080"  # the same on every host
+LAPSE_PATIENCE = 180.0  # a lease lasts for 60 s, and is met within another 10
 DATABASE = "billhook"
 
 
@@ -157,8 +158,7 @@ def test_a_worker_host_that_is_cut_off_loses_its_lease_and_its_late_outcome_is_r
         until(lambda: recorder.held == [sent], what="one worker has its request in the air")
         (lost,) = (worker for worker in deployment.workers if worker.host.address == recorder.peers[0])
         lost.host.cut()
-        ledger.let_leases_lapse()
-        until(lambda: sent in ledger.delivered(), what="another one delivers it")
+        until(lambda: sent in ledger.delivered(), what="its lease lapses, another one delivers", seconds=LAPSE_PATIENCE)
         assert recorder.peers[-1] != lost.host.address
         written = [row for row in ledger.attempts() if row[0] == sent]
         until(lambda: "trying again" in lost.running.stderr, what="it cannot reach PostgreSQL")
