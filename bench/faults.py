@@ -27,6 +27,7 @@ LONG_FREEZE = f"{FREEZE} for longer than a lease"
 FAST, IMMEDIATE, CUT = "fast restart", "immediate restart", "connections dropped"
 FULL = "full"
 POSTGRES, RECEIVER, DISK = "PostgreSQL", "receiver", "disk"
+Kind = tuple[str, str, tuple[float, float]]  # where, what, and how long it may last
 
 QUIET_SECONDS = 5.0  # at the beginning, so that there is something to disturb
 GAP_SECONDS = (1.0, 6.0)  # between two faults
@@ -45,9 +46,6 @@ END_OTHERS = """
 SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()
 """
 LEASED = "SELECT id FROM deliveries WHERE lease IS NOT NULL"
-
-
-Kind = tuple[str, str, tuple[float, float]]  # where, what, and how long it may last
 
 
 @dataclass(frozen=True)
@@ -76,11 +74,11 @@ def plan(seed: int, seconds: float, numbers: dict[str, int]) -> list[Planned]:
     Like cards: no kind comes again before all others have, as far as those fit.
     """
     dice, planned, at = random.Random(seed), list[Planned](), QUIET_SECONDS
-    cards = list[Kind]()
+    kinds, cards = kinds_of(numbers), list[Kind]()
     if seconds >= LONG_RUN_SECONDS:
         planned.append(_long_freeze(dice, seconds, numbers))
     while at < seconds:
-        cards = cards or dice.sample(kinds := kinds_of(numbers), len(kinds))
+        cards = cards or dice.sample(kinds, len(kinds))
         wanted = [_drawn(dice, at, card, numbers) for card in cards]
         for number, each in enumerate(wanted):
             if each.ends <= seconds and not any(map(each.disturbs, planned)):
@@ -183,12 +181,13 @@ class Hands:
         if fault.where == DISK:
             return self._fill(fault.seconds)
         slot = self.fleet.of(fault.where)[fault.number]
-        deadline = monotonic() + START_SECONDS
-        while monotonic() < deadline and not self.fleet.over.is_set():
+        waited = 0.0  # not counting what another fault takes
+        while waited < START_SECONDS and not self.fleet.over.is_set():
             with slot.lock:
                 if slot.is_at_work:
                     return self._hit(slot, fault)
             self._linger(AWAY_SECONDS)
+            waited += AWAY_SECONDS
         return None
 
     def _hit(self, slot: Slot, fault: Planned) -> float | None:

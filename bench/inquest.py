@@ -9,12 +9,12 @@ from bench import verdicts
 from bench.engines import Site
 from bench.faults import Hands, rows_of
 from bench.moody import Arrival
-from bench.report import Figure, Goal, Report, at_most
+from bench.report import Figure, Goal, Report, at_most, tell
 from bench.steady import CUT_OFF, FOR_A_TOKEN, NO_ANSWER, Told
 from bench.verdicts import FREEZE, KILL, STOP, Late
 
 STEPS_SECONDS = (1,) * 10 + (3,) * 40  # of the retry schedule: it shall not decide how long anything takes
-SETTLED_SECONDS = 75.0  # a lease of 60, 10 until somebody looks for lapsed ones, and time to deliver what they held
+SETTLED_SECONDS = 75.0  # a lease of 60, 5 until somebody looks for lapsed ones, and time for what waits behind them
 PATIENCE_SECONDS = 240.0
 POLL_SECONDS = 0.25
 TOLERATED_SECONDS = 300  # receivers refuse what is signed with a time that is further off
@@ -61,6 +61,9 @@ def late_answers(site: Site) -> Late:
 
 
 def account(found: Findings) -> Report:
+    for blamed, first, second in verdicts.explained(found.arrivals, found.hands.harms, found.late):
+        if blamed in (STOP, verdicts.UNEXPLAINED):
+            tell(f"{found.name}: {blamed} explains that {verdicts.story(first, second, found.hands.harms)}")
     return Report(_figures(found), _goals(found))
 
 

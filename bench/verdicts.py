@@ -8,7 +8,7 @@ in time; else nothing explains it, which must not be either.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -53,15 +53,30 @@ def strangers(accepted: Iterable[str], arrivals: Sequence[Arrival]) -> set[str]:
 
 
 def duplicates(arrivals: Sequence[Arrival], harms: Sequence[Harm], late: Late) -> Counter[str]:
-    """How many came again, by what explains it; who is killed or stands still is asked before who is told to stop."""
+    """How many came again, by what explains it."""
+    return Counter(blamed for blamed, _, _ in explained(arrivals, harms, late))
+
+
+def explained(arrivals: Sequence[Arrival], harms: Sequence[Harm], late: Late) -> Iterator[tuple[str, Arrival, Arrival]]:
+    """What came again, and what explains it; who is killed or stands still is asked before who is told to stop."""
     order = sorted(harms, key=lambda harm: harm.what == STOP)
-    found: Counter[str] = Counter()
     for webhook_id, taken in _by_id(each for each in arrivals if each.taken).items():
         unheard = _unheard(taken, late.get(webhook_id, ()))
         for number, (first, second) in enumerate(pairwise(taken)):
             else_blamed = UNHEARD if number in unheard else UNEXPLAINED
-            found[next((harm.what for harm in order if harm.explains(first, second)), else_blamed)] += 1
-    return found
+            yield next((harm.what for harm in order if harm.explains(first, second)), else_blamed), first, second
+
+
+def story(first: Arrival, second: Arrival, harms: Sequence[Harm]) -> str:
+    """For people who must find out: what came twice from whom, what happened to those, and when, from the first on."""
+    its = [harm for harm in harms if harm.pid in (first.pid, second.pid, 0) or first.webhook_id in harm.leased]
+    told = [
+        f"{harm.what} of {harm.pid} at {harm.at - first.at:+.2f} to {harm.until - first.at:+.2f}"
+        + (", which had it leased" if first.webhook_id in harm.leased else "")
+        for harm in its
+    ]
+    came = f"{first.webhook_id} came from {first.pid} and after {second.at - first.at:.2f} s from {second.pid}"
+    return "; ".join([came, *told])
 
 
 def unheard(arrivals: Sequence[Arrival], late: Late) -> int:

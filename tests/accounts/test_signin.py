@@ -19,7 +19,7 @@ MANY = count()
 
 @pytest.fixture
 def doorkeeper() -> Doorkeeper:
-    return Doorkeeper(VAULT, Failures())
+    return Doorkeeper(VAULT, Failures(VAULT))
 
 
 async def knock(
@@ -44,14 +44,14 @@ async def fail(doorkeeper: Doorkeeper, db: Database, times: int, **how: object) 
 
 async def test_the_right_password_signs_in(db: Database) -> None:
     ada = await person(db, "ada@example.com")
-    assert (await knock(Doorkeeper(VAULT, Failures()), db, email=" Ada@Example.com ")).id == ada.id
+    assert (await knock(Doorkeeper(VAULT, Failures(VAULT)), db, email=" Ada@Example.com ")).id == ada.id
 
 
 @pytest.mark.parametrize("email", ["ada@example.com", "nobody@example.com", "", "é\0", "\ud800"])
 async def test_every_refusal_reads_alike(db: Database, email: str) -> None:
     await person(db, "ada@example.com")
     with pytest.raises(InvalidParameters, match="^password: the email address or the password is not right$"):
-        await knock(Doorkeeper(VAULT, Failures()), db, "wrong", email=email)
+        await knock(Doorkeeper(VAULT, Failures(VAULT)), db, "wrong", email=email)
 
 
 async def test_an_account_may_fail_ten_times_in_five_minutes_from_anywhere(
@@ -132,7 +132,7 @@ async def test_signing_in_rightly_uses_nothing_up(db: Database, doorkeeper: Door
 
 
 async def test_only_wrong_ones_are_told_to_the_other_processes(db: Database) -> None:
-    ada, failures = await person(db, "ada@example.com"), Failures()
+    ada, failures = await person(db, "ada@example.com"), Failures(VAULT)
     doorkeeper = Doorkeeper(VAULT, failures)
     await knock(doorkeeper, db)
     assert await doorkeeper.confirm(db, ada, PASSWORD, now=0.0)

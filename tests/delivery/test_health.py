@@ -92,8 +92,13 @@ def test_failures_that_were_in_the_air_do_not_open_it_further(count: int, passed
     assert later.failures == 5 + len(passed)
 
 
-def test_a_success_that_was_in_the_air_closes_it() -> None:
+def test_a_success_that_was_in_the_air_closes_it_unless_half_have_failed() -> None:
     assert may_start(succeeded(failing(5), START + SECOND), START + SECOND, most=MOST) == MOST
+    still = succeeded(failing(5), START + SECOND, mostly_failing=True)
+    assert may_start(still, START + SECOND, most=MOST) == 0
+    assert (still.failures, still.failing_since_ms, still.last_success_ms) == (0, None, START + SECOND)
+    probed = succeeded(still, still.open_until_ms, mostly_failing=True)
+    assert may_start(probed, still.open_until_ms, most=MOST) == MOST
 
 
 def test_a_minute_of_mostly_failures_opens_it_without_five_in_a_row() -> None:
@@ -251,6 +256,13 @@ def test_the_window_says_what_a_plain_count_of_the_last_minute_says(events: list
         mostly = len(recent) >= 20 and recent.count(False) * 2 >= len(recent)
         assert window.is_mostly_failing() is mostly
     assert len(window.seconds) <= 61
+
+
+def test_seconds_that_are_to_come_are_forgotten_when_a_clock_was_set_back() -> None:
+    window = window_of(*[(START + HOUR, False)] * 20)
+    window.add(START, ok=True)
+    assert not window.is_mostly_failing()
+    assert not is_worth_noting(WELL._replace(last_failure_ms=START + HOUR), START)
 
 
 @given(events=st.lists(st.tuples(st.integers(0, 5 * SECOND), st.booleans(), st.booleans()), max_size=80))

@@ -1,5 +1,6 @@
 """What attempts came to: written once, by whoever holds the lease, together with the health of the provider."""
 
+import asyncio
 import json
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
@@ -293,6 +294,33 @@ async def test_a_minute_without_failures_is_not_stored_any_more_and_not_forgotte
         await tell(installation, outcomes, memories)
     assert (await provider_of(team)).recent == NOTHING
     assert sum(tried for tried, _ in memories[team.provider.id].untold.seconds.values()) == 4
+
+
+async def test_a_success_that_was_in_the_air_does_not_undo_it_when_half_have_failed(installation: Installation) -> None:
+    """Of ten in the air some always go well; a probe shall decide."""
+    team, memories = await make_team(installation), Memories()
+    await tell_all(team, [AGAIN, DELIVERED] * 4, memories)
+    await tell_all(team, [AGAIN, DELIVERED] * 4, memories)
+    await tell_all(team, [AGAIN, DELIVERED, AGAIN, AGAIN, DELIVERED], memories)
+    row = await provider_of(team)
+    assert (row.openings, row.failures, row.failing_since_ms) == (1, 0, None)
+    assert row.open_until_ms > await now_of(installation.db)
+    await set_provider(team, team.provider, open_until_ms=0)
+    await tell_all(team, [DELIVERED], memories)
+    assert (await provider_of(team)).openings == 0
+
+
+async def test_workers_that_record_at_the_same_time_lose_nothing_of_the_minute(installation: Installation) -> None:
+    team, workers = await make_team(installation), [Memories() for _ in range(4)]
+    decisions = [AGAIN] * 4 + [DELIVERED] * 6
+    outcomes = [outcome_of(*each) for each in zip(await leased_of(team, 10), decisions, strict=True)]
+    shares = [outcomes[number::4] for number in range(4)]
+    await asyncio.gather(*(tell(installation, *each) for each in zip(shares, workers, strict=True)))
+    minute = Window.read((await provider_of(team)).recent)
+    for memories in workers:
+        minute.merge(memories[team.provider.id].untold)
+    assert sum(attempts for attempts, _ in minute.seconds.values()) == 10
+    assert sum(failures for _, failures in minute.seconds.values()) == 4
 
 
 async def test_a_provider_that_has_come_back_begins_its_minute_anew(installation: Installation) -> None:

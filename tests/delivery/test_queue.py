@@ -97,7 +97,7 @@ async def test_only_what_is_pending_is_claimed(installation: Installation, state
 
 async def test_an_empty_queue_has_nothing_to_wake_for(installation: Installation) -> None:
     claimed = await claim(installation)
-    assert claimed == queue.Claim([], [], awaited=set(), next_provider="", wake_ms=NEVER, oldest_ms=0)
+    assert claimed == queue.Claim(claimed.asked_at, [], [], awaited=set(), next_provider="", wake_ms=NEVER, oldest_ms=0)
 
 
 async def test_what_is_due_later_is_claimed_later(installation: Installation) -> None:

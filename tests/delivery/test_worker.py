@@ -5,6 +5,7 @@ import sqlite3
 import time
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, closing, suppress
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -19,6 +20,7 @@ from billhook.delivery import worker as worker_module
 from billhook.delivery.attempt import attempt
 from billhook.delivery.context import Hub, open_hub
 from billhook.delivery.health import Window
+from billhook.delivery.queue import LEASE_MS
 from billhook.delivery.worker import Worker, running_worker
 from billhook.groups import manage
 from billhook.groups.store import providers
@@ -235,6 +237,22 @@ async def test_who_has_lost_a_lease_in_the_air_lets_go(installation: Installatio
         gate.open()
         await settled(hub.db, kept)
     assert (await delivery(hub.db, lost)).lease == "lse_of_another"
+
+
+async def test_who_stood_still_for_longer_than_a_lease_sends_nothing_of_what_it_had_claimed(
+    installation: Installation,
+) -> None:
+    """Somebody else may have begun; it would come twice, and nobody had died."""
+    async with RawReceiver() as receiver, open_hub(installation, Metrics()) as hub:
+        sent = await send(hub, await provider_at(installation, receiver.url()))
+        worker = Worker(hub)
+        claim = await worker._claim(1)
+        worker._begin(replace(claim, asked_at=claim.asked_at - LEASE_MS / 1000))
+        await when(lambda: not worker.flights)
+        assert receiver.requests == []
+        assert hub.metrics.events.counts["lost_lease"] == 1
+    row = await delivery(hub.db, sent)
+    assert (row.state, row.attempts, row.lease) == ("pending", 0, claim.leased[0].lease)
 
 
 async def test_a_worker_that_claims_again_what_it_still_has_in_the_air_records_it(

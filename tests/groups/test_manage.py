@@ -230,7 +230,7 @@ async def test_resuming_makes_a_provider_well(installation: Installation) -> Non
     made, _ = await make_provider(installation, (await make_group(installation)).id)
     ill = {name: 9 for name in ("failures", "failed_attempts", "openings", "open_until_ms", "waits_until_ms")}
     kept = {"failing_since_ms": 9, "last_success_ms": 7, "last_failure_ms": 8, "next_slot_us": 6}
-    disabled = {"state": "disabled", "state_reason": "it only failed"}
+    disabled = {"state": "disabled", "state_reason": "it only failed", "recent": "[[1, 20, 20]]"}
     await do(installation, lambda tx: store.change_provider(tx, made.id, ill | kept | disabled))
     resumed: Provider = await do(
         installation,
@@ -238,6 +238,8 @@ async def test_resuming_makes_a_provider_well(installation: Installation) -> Non
     )
     assert (resumed.state, resumed.state_reason) == (ProviderState.ACTIVE, None)
     assert resumed.health == Health(last_success_ms=7, last_failure_ms=8, next_slot_us=6)
+    (row,) = await do(installation, lambda tx: store.list_providers(tx, made.organization_id))
+    assert row.recent == "[]"
 
 
 async def test_a_paused_provider_keeps_its_health(installation: Installation) -> None:

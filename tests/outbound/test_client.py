@@ -2,11 +2,15 @@
 
 import asyncio
 import gzip
+import time
 from asyncio import StreamReader, StreamWriter
 from collections.abc import Callable
+from types import SimpleNamespace
 
 import pytest
 
+from billhook.outbound import client
+from billhook.outbound.client import TooLate
 from billhook.outbound.request import Outgoing
 from tests.outbound.receivers import GOODBYE, OK, RawReceiver, drip, hang_up
 from tests.outbound.senders import BODY, get, post, send_once, sending
@@ -47,6 +51,27 @@ async def test_a_post_without_a_type_gets_none() -> None:
     async with RawReceiver() as receiver:
         await send_once(Outgoing("POST", receiver.url("/"), (), b"x"))
     assert receiver.requests == [f"POST / HTTP/1.1\r\nHost: {receiver.address}\r\nContent-Length: 1\r\n\r\nx".encode()]
+
+
+async def test_nothing_is_sent_after_the_last_moment_for_it() -> None:
+    async with RawReceiver() as receiver, sending() as sender:
+        with pytest.raises(TooLate):
+            await sender.send(post(receiver.url()), not_after=time.monotonic() - 0.001)
+        assert receiver.requests == []
+        assert (await sender.send(post(receiver.url()), not_after=time.monotonic() + 60)).status == 200
+
+
+async def test_a_second_try_on_a_fresh_connection_is_not_made_after_the_last_moment_either() -> None:
+    """The receiver has closed a pooled connection while this process stood still."""
+    async with answering_once_per_connection() as receiver, sending() as sender:
+        await sender.send(post(receiver.url()))
+        assert (await sender.send(post(receiver.url()), not_after=time.monotonic() + 60)).status == 200
+        assert len(receiver.requests) == 3, "asked again"
+        moments = iter([0.0, 1.0])
+        with pytest.MonkeyPatch.context() as patch, pytest.raises(TooLate):
+            patch.setattr(client, "time", SimpleNamespace(monotonic=lambda: next(moments)))
+            await sender.send(post(receiver.url()), not_after=0.5)
+        assert len(receiver.requests) == 4, "and not again"
 
 
 @pytest.mark.parametrize(

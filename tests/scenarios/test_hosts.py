@@ -18,7 +18,7 @@ from tests.scenarios.processes import PATIENCE, Running, Server, bearer, billhoo
 from tests.scenarios.recorder import Holds, Recorder, nobody
 
 PORT = "8080"  # the same on every host
-LAPSE_PATIENCE = 180.0  # a lease lasts for 60 s, and is met within another 10
+LAPSE_PATIENCE = 180.0  # a lease lasts for 60 s, and is met within another 5
 DATABASE = "billhook"
 
 

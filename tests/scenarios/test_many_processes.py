@@ -168,6 +168,7 @@ def test_failures_at_one_process_count_in_the_other(pair: Pair) -> None:
         time.sleep(0.5)  # it is told at most 0.4 s later, and the machine may be slow
         answers.append(ask(pair.there))
         assert len(answers) < 9, "it counts only its own"
+    assert answers[0] == 401, "each counts once"
 
 
 def test_an_emergency_rotation_ends_every_token_and_leaves_only_the_new_key(pair: Pair) -> None:

@@ -64,7 +64,7 @@ def test_a_plan_follows_from_its_seed_and_ends_in_time(numbers: dict[str, int]) 
 
 @pytest.mark.parametrize("numbers", [MANY, ONE])
 def test_no_kind_of_fault_comes_again_before_all_others_have(numbers: dict[str, int]) -> None:
-    """So that a short run has them all; in a long one none is rare."""
+    """So that none is rare in a long run, and a short one has them all: with this seed, as the short soak has it."""
     short, long = (Counter((each.where, each.what) for each in plan(1, seconds, numbers)) for seconds in (60, 3600))
     assert short.keys() == {(where, what) for where, what, _ in kinds_of(numbers)}
     del long[WORKER, LONG_FREEZE], long[SERVER, LONG_FREEZE]

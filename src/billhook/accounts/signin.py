@@ -15,7 +15,7 @@ from billhook.errors import InvalidParameters, RateLimited
 from billhook.storage.database import Database
 from billhook.storage.vault import Vault
 from billhook.web.failures import Failures
-from billhook.web.throttle import FailureWindow, key_of, neighbourhood
+from billhook.web.throttle import FailureWindow, neighbourhood
 
 FAILURES_PER_ACCOUNT = 10  # in five minutes
 FAILURES_PER_ADDRESS = 30
@@ -55,8 +55,8 @@ class Doorkeeper:
         email = attempt.email.strip().lower()
         found = await _find(db, email)
         known = found is not None and self._knows(found[0], attempt.known)
-        account: Count = (self._accounts, key_of("email", email, "known" if known else "stranger"))
-        origin: Count = (self._addresses, key_of(neighbourhood(attempt.address)))
+        account: Count = (self._accounts, self._accounts.key_of("email", email, "known" if known else "stranger"))
+        origin: Count = (self._addresses, self._addresses.key_of(neighbourhood(attempt.address)))
         counts = [account] if known else [account, origin]
         if not await _try(counts, attempt.password, found and found[1], now=now) or found is None:
             raise InvalidParameters.of("password", REFUSED)
@@ -65,7 +65,9 @@ class Doorkeeper:
     async def confirm(self, db: Database, user: User, password: str, *, now: float) -> bool:
         """Whether somebody who is signed in knows the password. They may not guess without end either."""
         found = await _find(db, user.email)
-        return await _try([(self._accounts, key_of("user", user.id))], password, found and found[1], now=now)
+        return await _try(
+            [(self._accounts, self._accounts.key_of("user", user.id))], password, found and found[1], now=now
+        )
 
     def _knows(self, user: User, brought: str) -> bool:
         return hmac.compare_digest(self.known_browser(user.id).encode(), brought.encode("utf-8", "surrogatepass"))
@@ -83,7 +85,7 @@ async def _try(counts: list[Count], password: str, hashed: str | None, *, now: f
         if is_right:
             window.forget(key, now)
         else:
-            window.untold.append(key)
+            window.tell(key)
     return is_right
 
 

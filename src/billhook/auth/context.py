@@ -29,7 +29,7 @@ class Auth:
     @classmethod
     def build(cls, installation: Installation, metrics: Metrics) -> "Auth":
         settings, vault = installation.settings, installation.vault
-        registry, activity, failures = Registry(installation.db, vault), Activity(), Failures()
+        registry, activity, failures = Registry(installation.db, vault), Activity(), Failures(vault)
         issuer = Issuer(
             registry, vault, base_url=settings.base_url, activity=activity, failures=failures, metrics=metrics
         )

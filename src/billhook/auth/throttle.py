@@ -1,7 +1,7 @@
 """How often a client may fail. Pure: the clock is an argument, and memory is bounded."""
 
 from billhook.web.failures import Failures
-from billhook.web.throttle import key_of, neighbourhood
+from billhook.web.throttle import neighbourhood
 
 FAILURES_PER_PAIR = 10  # of one client id from one address
 FAILURES_PER_ADDRESS = 30
@@ -17,10 +17,10 @@ class Throttle:
     def fail(self, address: str, client_id: str, now: float) -> float:
         """Count a failure. Returns the seconds to wait when there were too many, and then does not count it."""
         origin = neighbourhood(address)
-        counts = (self.pairs, key_of(origin, client_id)), (self.addresses, key_of(origin))
+        counts = (self.pairs, self.pairs.key_of(origin, client_id)), (self.addresses, self.addresses.key_of(origin))
         wait = max(window.wait_seconds(key, now) for window, key in counts)
         if wait == 0:
             for window, key in counts:
                 window.add(key, now)
-                window.untold.append(key)
+                window.tell(key)
         return wait

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
+from functools import partial
 
 import structlog
 
@@ -35,10 +36,11 @@ async def keep_up(auth: Auth) -> AsyncIterator[None]:
     await rotate_keys(auth)
     await auth.registry.refresh()
     stopping = asyncio.Event()
+    tell, flush = partial(auth.failures.tell, auth.db), partial(auth.activity.flush, auth.db)
     works = [
         _repeat(POLL_SECONDS, "read the change feed", auth.registry.refresh, stopping),
-        _repeat(POLL_SECONDS, "tell of failures", lambda: auth.failures.tell(auth.db), stopping),
-        _repeat(FLUSH_SECONDS, "write tallies", lambda: auth.activity.flush(auth.db), stopping),
+        _repeat(POLL_SECONDS, "tell of failures", tell, stopping),
+        _repeat(FLUSH_SECONDS, "write tallies", flush, stopping),
         _repeat(ROTATION_SECONDS, "rotate keys", lambda: rotate_keys(auth), stopping),
         _repeat(PURGE_SECONDS, "purge", lambda: purge(auth, now=datetime.now(UTC)), stopping),
     ]
@@ -50,7 +52,8 @@ async def keep_up(auth: Auth) -> AsyncIterator[None]:
         stopping.set()
         listening.cancel()
         await _finish([*tasks, listening])
-        await _finish([asyncio.create_task(_attempt("write tallies", lambda: auth.activity.flush(auth.db)))])
+        last = _attempt("write tallies", flush), _attempt("tell of failures", tell)
+        await _finish([asyncio.create_task(work) for work in last])
 
 
 async def _finish(tasks: Iterable[asyncio.Task[None]]) -> None:

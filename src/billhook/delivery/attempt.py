@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import AnyStr
 
 from billhook.delivery.outcomes import Outcome
-from billhook.delivery.queue import Leased
+from billhook.delivery.queue import LEASE_MS, Leased
 from billhook.delivery.retry import Result, Schedule, decide
 from billhook.groups.model import Provider
 from billhook.outbound.answer import LONGEST_VALUE
@@ -17,10 +17,14 @@ from billhook.providers.registry import provider_type
 
 
 async def attempt(sender: Sender, leased: Leased, *, schedule: Schedule, claimed_at: float) -> Outcome:
-    """`claimed_at` is when it was claimed on this process's monotonic clock, to tell the database's time from."""
+    """`claimed_at` is when it was claimed on this process's monotonic clock, to tell the database's time from.
+
+    TooLate when its lease may have lapsed before it could be sent: somebody else may be sending it.
+    """
     began_ms = _now_ms(leased, claimed_at)
     request = build(leased.provider, leased.title, leased.content, leased.id, now_ms=began_ms)
-    exchange = told(await sender.send(request), request, leased.provider)
+    sent = await sender.send(request, not_after=claimed_at + LEASE_MS / 1000)
+    exchange = told(sent, request, leased.provider)
     ended_ms = _now_ms(leased, claimed_at)
     decision = decide(
         result_of(exchange),

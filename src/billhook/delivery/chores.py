@@ -14,7 +14,7 @@ from billhook.groups.store import providers
 from billhook.storage.clock import now_ms
 from billhook.storage.database import Transaction
 
-MEND_SECONDS = 10.0  # leases last for 60: what the dead have left is taken up within 75, with time to spare
+MEND_SECONDS = 5.0  # leases last for 60: what the dead have left is delivered within 75, with time to spare
 FORGET_SECONDS = 600.0
 BREATH_SECONDS = 0.05  # between two steps of forgetting, for those who deliver
 DAY_MS = 24 * 3600 * 1000

@@ -18,7 +18,10 @@ DISABLED_LEAST = 10  # attempts in that time
 NOTED_EVERY_MS = 10_000  # how exactly the last success is kept: a row need not be written for each
 
 
-def succeeded(health: Health, now_ms: int) -> Health:
+def succeeded(health: Health, now_ms: int, *, mostly_failing: bool = False) -> Health:
+    """`mostly_failing`: what the Window says. Then what was in the air at an opening does not undo it: a probe must."""
+    if mostly_failing and health.open_until_ms > now_ms:
+        return health._replace(failures=0, failed_attempts=0, failing_since_ms=None, last_success_ms=now_ms)
     return health._replace(
         failures=0,
         failed_attempts=0,
@@ -76,12 +79,14 @@ def is_well(health: Health) -> bool:
     return not health.failures and not health.openings and health.failing_since_ms is None
 
 
-def is_worth_noting(health: Health, now_ms: int, *, noted_ms: int) -> bool:
-    """Whether a success changes anything that is stored. `noted_ms`: the last one that this process has stored.
+def is_worth_noting(health: Health, now_ms: int, *, noted_ms: int = 0, failed_ms: int = 0) -> bool:
+    """Whether a success changes anything that is stored. The last ones that this process knows of are `noted_ms`, of
+    successes that it has stored, and `failed_ms`, of failures.
 
-    After a failure every success is: the stored minute must not look worse than it was.
+    Within a minute of a failure every success is: that minute must not look worse than it was.
     """
-    if not is_well(health) or now_ms - (health.last_failure_ms or 0) < WINDOW_MS:
+    failed_ms = max(health.last_failure_ms or 0, failed_ms)
+    if not is_well(health) or abs(now_ms - failed_ms) < WINDOW_MS:
         return True
     return now_ms - max(health.last_success_ms or 0, noted_ms) > NOTED_EVERY_MS
 
@@ -107,8 +112,8 @@ class Window:
         self.seconds[second] = before[0] + attempts, before[1] + failures
 
     def forget(self, now_ms: int) -> None:
-        """What is older than a minute."""
-        for second in [each for each in self.seconds if each * 1000 <= now_ms - WINDOW_MS]:
+        """What is older than a minute; or is still to come, since a clock was set back."""
+        for second in [each for each in self.seconds if abs(now_ms // 1000 - each) >= WINDOW_MS // 1000]:
             del self.seconds[second]
 
     def has_failures(self) -> bool:
@@ -147,5 +152,5 @@ class Memory:
         return Memory(Window(dict(self.untold.seconds)), self.noted_ms, self.failed_ms)
 
     def is_old(self, now_ms: int) -> bool:
-        self.untold.forget(now_ms)
-        return not self.untold.seconds and max(self.noted_ms, self.failed_ms) <= now_ms - WINDOW_MS
+        latest = max(self.noted_ms, self.failed_ms, *(1000 * second for second in self.untold.seconds))
+        return latest <= now_ms - WINDOW_MS

@@ -9,7 +9,7 @@ from sqlalchemy import BigInteger, Insert, Integer, Text, case, insert, null, se
 
 from billhook.accounts.audit import Actor, note
 from billhook.delivery import counts, health
-from billhook.delivery.health import NOTHING, Memory, Window
+from billhook.delivery.health import Memory, Window
 from billhook.delivery.queue import Leased
 from billhook.delivery.retry import Decision
 from billhook.delivery.store import State, attempts, deliveries
@@ -167,13 +167,27 @@ async def _note_health(tx: Transaction, told: list[Outcome], memories: Memories)
     well = []
     for row in known.all():
         outcomes, memory = by_provider[row.id], memories[row.id]
+        minute = _shared_minute(row.recent, memory, outcomes[-1].now_ms)
         memory.noted_ms = outcomes[-1].now_ms
-        if row.recent == NOTHING and health.is_well(health_of(row)) and all(each.ok for each in outcomes):
-            well.append({"id": row.id, "now_ms": memory.noted_ms})
+        if health.is_well(health_of(row)) and all(each.ok for each in outcomes):
+            well.append({"id": row.id, "now_ms": memory.noted_ms, "recent": minute.written()})
         else:
-            await _update_health(tx, row, outcomes, memory)
+            memory.failed_ms = await _update_health(tx, row, outcomes, minute)
     if well:
         await tx.execute(_still_well(tx.dialect.name), {"well": pack(well)})
+
+
+def _shared_minute(recent: str, memory: Memory, now: int) -> Window:
+    """What all workers have seen in the last minute, as far as it is known: to be stored, and remembered no more.
+
+    While there is no failure in it, it is the other way round, so that successes cost no row.
+    """
+    minute = Window.read(recent)
+    minute.merge(memory.untold)
+    minute.forget(now)
+    is_stored = minute.has_failures()
+    memory.untold = Window() if is_stored else minute
+    return minute if is_stored else Window()
 
 
 @cache
@@ -186,26 +200,26 @@ def _locked(dialect: str) -> Any:
 
 
 def _has_news(outcomes: list[Outcome], memory: Memory) -> bool:
-    is_failing = outcomes[-1].now_ms - memory.failed_ms < health.WINDOW_MS
-    return is_failing or any(_is_news(each, memory) for each in outcomes)
+    return any(_is_news(each, memory) for each in outcomes)
 
 
 def _is_news(outcome: Outcome, memory: Memory) -> bool:
     if not outcome.ok or outcome.decision.provider_wait:
         return True
-    return health.is_worth_noting(outcome.leased.health, outcome.now_ms, noted_ms=memory.noted_ms)
+    known = {"noted_ms": memory.noted_ms, "failed_ms": memory.failed_ms}
+    return health.is_worth_noting(outcome.leased.health, outcome.now_ms, **known)
 
 
 @cache
 def _still_well(dialect: str) -> Any:
-    well = rows(dialect, "well", id=Text(), now_ms=BigInteger())
-    return update(providers).where(providers.c.id == well.c.id).values(last_success_ms=well.c.now_ms)
+    well = rows(dialect, "well", id=Text(), now_ms=BigInteger(), recent=Text())
+    changed = {"last_success_ms": well.c.now_ms, "recent": well.c.recent}
+    return update(providers).where(providers.c.id == well.c.id).values(changed)
 
 
-async def _update_health(tx: Transaction, row: Any, outcomes: list[Outcome], memory: Memory) -> None:
-    now = outcomes[-1].now_ms
-    minute = _told(row.recent, memory, now)
-    state, gone = health_of(row), False
+async def _update_health(tx: Transaction, row: Any, outcomes: list[Outcome], minute: Window) -> int:
+    """Returns when it last failed, or 0."""
+    state, gone, now = health_of(row), False, outcomes[-1].now_ms
     for outcome in outcomes:
         state, gone = _fold(state, outcome, minute), gone or outcome.decision.disables
     if row.openings and not state.openings:
@@ -218,28 +232,17 @@ async def _update_health(tx: Transaction, row: Any, outcomes: list[Outcome], mem
         actor = Actor("system", row.organization_id)
         at = datetime.fromtimestamp(now / 1000, UTC)
         await note(tx, actor, "provider.disabled", subject=row.id, now=at, reason=reason)
-    memory.failed_ms = state.last_failure_ms or 0
     await tx.execute(update(providers).where(providers.c.id == row.id).values(**values))
-
-
-def _told(recent: str, memory: Memory, now: int) -> Window:
-    """The last minute over all workers, to be stored. Without failures it is only remembered: by this one, again."""
-    minute = Window.read(recent)
-    minute.merge(memory.untold)
-    minute.forget(now)
-    memory.untold = Window()
-    if minute.has_failures():
-        return minute
-    memory.untold = minute
-    return Window()
+    return state.last_failure_ms or 0
 
 
 def _fold(state: Health, outcome: Outcome, minute: Window) -> Health:
+    mostly_failing = minute.is_mostly_failing()
     if outcome.ok:
-        return health.succeeded(state, outcome.now_ms)
+        return health.succeeded(state, outcome.now_ms, mostly_failing=mostly_failing)
     wait_ms = round(outcome.decision.provider_wait.total_seconds() * 1000)
     if wait_ms:
         state = health.waiting(state, outcome.now_ms + wait_ms)
     if not outcome.decision.is_charged:  # it asked us to wait: neither well nor ill
         return state
-    return health.failed(state, outcome.now_ms, mostly_failing=minute.is_mostly_failing())
+    return health.failed(state, outcome.now_ms, mostly_failing=mostly_failing)

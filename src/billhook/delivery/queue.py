@@ -4,6 +4,7 @@ A claim stamps a lease on each delivery; whoever finishes one names the lease, s
 claim reads is in two small indexes: `ready` is walked provider by provider, however much waits behind each.
 """
 
+import time
 from collections import Counter
 from dataclasses import dataclass
 from functools import cache
@@ -88,6 +89,7 @@ class Ready(NamedTuple):
 class Claim:
     """Of one page of providers; moments are of those only."""
 
+    asked_at: float  # on this process's monotonic clock: no later than the database's clock was read
     leased: list[Leased]
     unsettled: list[Ready]  # something waits for them although they take nothing: it must be held or cancelled
     awaited: set[str]  # of whom a place must become free before more can be claimed, as `fairness.awaited` says
@@ -97,6 +99,7 @@ class Claim:
 
 
 async def claim(tx: Transaction, directory: Directory, *, after: str, free: int, limits: Limits) -> Claim:
+    asked_at = time.monotonic()
     found = (await tx.execute(_ready_providers(), {"after": after, "page": PAGE})).all()
     now = int(found[0].now_ms) if found else 0
     ready = [_ready(row, row.due_ms) for row in found]
@@ -112,6 +115,7 @@ async def claim(tx: Transaction, directory: Directory, *, after: str, free: int,
     crowded = fairness.crowded_out(candidates, under_way, wants)
     await _keep_pace(tx, ours, begun, now)
     return Claim(
+        asked_at,
         leased,
         unsettled=[each for each in ready if not each.is_taking],
         awaited=fairness.awaited(candidates, crowded, wants, begun, free=free)

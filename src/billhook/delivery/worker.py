@@ -17,7 +17,7 @@ from billhook.delivery.outcomes import Memories, Outcome, record
 from billhook.delivery.queue import Claim, Leased
 from billhook.delivery.walk import Walk
 from billhook.errors import BillhookError
-from billhook.outbound.client import Budget
+from billhook.outbound.client import Budget, TooLate
 from billhook.storage.commits import GroupCommit
 from billhook.storage.notices import follow
 
@@ -89,11 +89,10 @@ class Worker:
         return claim
 
     def _begin(self, claim: Claim) -> None:
-        claimed_at = time.monotonic()
         for leased in claim.leased:
             self.hub.metrics.lag.observe((leased.claimed_ms - leased.due_ms) / 1000)
             self.flights[leased.id, leased.lease] = Flight(
-                leased, asyncio.create_task(self._deliver(leased, claimed_at))
+                leased, asyncio.create_task(self._deliver(leased, claim.asked_at))
             )
 
     async def _deliver(self, leased: Leased, claimed_at: float) -> None:
@@ -105,6 +104,8 @@ class Worker:
             self.flights[leased.id, leased.lease].is_decided = True
             await self._record(outcome)
             is_done = outcome.ok
+        except TooLate:
+            self._lose(leased.id, "a lease was lost before anything was sent")
         except Exception:  # the edge: a bug in one attempt ends with its lease, and the delivery is claimed again
             log.exception("an attempt failed for a reason of ours", delivery=leased.id)
         finally:
@@ -121,8 +122,11 @@ class Worker:
             except BillhookError:
                 await asyncio.sleep(AGAIN_SECONDS)
         if not was_written:
-            self.hub.metrics.events.counts["lost_lease"] += 1
-            log.warning("an outcome came too late: the lease was lost", delivery=outcome.leased.id)
+            self._lose(outcome.leased.id, "an outcome came too late: the lease was lost")
+
+    def _lose(self, delivery_id: str, how: str) -> None:
+        self.hub.metrics.events.counts["lost_lease"] += 1
+        log.warning(how, delivery=delivery_id)
 
     async def _record_all(self, outcomes: list[Outcome]) -> list[bool | BillhookError]:
         touched = {outcome.leased.provider.id for outcome in outcomes} & self.memories.keys()
@@ -145,8 +149,7 @@ class Worker:
             renewed = await queue.renew(tx, list(held))
         for name, flight in held.items():
             if name[0] not in renewed and name in self.flights and not flight.is_decided:
-                self.hub.metrics.events.counts["lost_lease"] += 1
-                log.warning("a lease was lost in the air", delivery=name[0])
+                self._lose(name[0], "a lease was lost in the air")
                 flight.task.cancel()
 
     def stop(self) -> None:

@@ -31,6 +31,7 @@ WELL = {
     "open_until_ms": 0,
     "waits_until_ms": 0,
     "failing_since_ms": None,
+    "recent": "[]",
 }
 
 

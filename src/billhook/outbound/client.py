@@ -3,6 +3,7 @@
 import asyncio
 import math
 import ssl
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -42,6 +43,10 @@ class Budget:
         )
 
 
+class TooLate(Exception):
+    """It may not be sent any more: this process stood still."""
+
+
 class Sender:
     """Made anywhere, used in one event loop, closed when nothing is in flight any more."""
 
@@ -61,9 +66,12 @@ class Sender:
         self._resolver: Resolver | None = None
         self._connector: Connector | None = None
 
-    async def send(self, outgoing: Outgoing) -> Exchange:
-        """Once; a receiver or a network that misbehaves is told in the result, never raised."""
-        trace = Trace()
+    async def send(self, outgoing: Outgoing, *, not_after: float = math.inf) -> Exchange:
+        """Once; a receiver or a network that misbehaves is told in the result, never raised.
+
+        `not_after` is of the monotonic clock. TooLate when nothing was sent until then.
+        """
+        trace = Trace(not_after=not_after)
         token = TRACE.set(trace)
         try:
             async with asyncio.timeout(None) as limit:
@@ -96,6 +104,8 @@ class Sender:
         connection = await connector.connect(connector.door(url.origin()), [], self._timeout)
         try:
             assert trace.wire is not None
+            if time.monotonic() > trace.not_after:  # asked as late as can be
+                raise TooLate
             answer, body = await trace.wire.ask(request)
             trace.first_byte = milliseconds_since(trace.started)
             trace.status, trace.headers = answer.code, kept_headers(answer.raw_headers)

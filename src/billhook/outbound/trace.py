@@ -2,6 +2,7 @@
 
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from math import inf
 from time import perf_counter
 
 from billhook.outbound.request import Exchange, Headers, Timings
@@ -15,6 +16,7 @@ class Trace:
     """One attempt's notes. Whoever opens a connection writes to them; on a reused one nobody has to."""
 
     started: float = field(default_factory=perf_counter)
+    not_after: float = inf  # monotonic: from then on nothing may be sent
     fresh_only: bool = False  # a pooled connection will not do
     dns: float | None = None
     connect: float | None = None

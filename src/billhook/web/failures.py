@@ -6,21 +6,25 @@ By word of mouth alone: nothing is stored, and while the database is away each p
 import time
 from collections.abc import Iterator
 
+from billhook.errors import BillhookError
 from billhook.storage.database import Database
 from billhook.storage.notices import announce, follow
+from billhook.storage.vault import Vault
 from billhook.web.throttle import FailureWindow
 
 CHANNEL = "billhook_failures"
-KEYS_A_WORD = 250  # a word may have 8,000 bytes
+KEYS_A_WORD = 250  # a word may have 7,900 bytes
 
 
 class Failures:
-    def __init__(self) -> None:
+    def __init__(self, vault: Vault) -> None:
+        self._secret = vault.derive("failures")
         self.windows: dict[str, FailureWindow] = {}
 
     def window(self, name: str, limit: int) -> FailureWindow:
         """`name`: by which the other processes know it."""
-        self.windows[name] = window = FailureWindow(limit)
+        assert name not in self.windows
+        self.windows[name] = window = FailureWindow(limit, self._secret)
         return window
 
     async def tell(self, db: Database) -> None:
@@ -28,9 +32,14 @@ class Failures:
         words = list(self._words())
         if not words or db.is_sqlite:
             return
-        async with db.transaction() as tx:
-            for word in words:
-                await announce(tx, CHANNEL, word)
+        try:
+            async with db.transaction() as tx:
+                for word in words:
+                    await announce(tx, CHANNEL, word)
+        except BillhookError:
+            for name, *keys in map(str.split, words):
+                self.windows[name].untold.extendleft(reversed(keys))
+            raise
 
     async def listen(self, db: Database) -> None:
         """Until cancelled."""

@@ -17,8 +17,14 @@ class FailureWindow:
     """A moving window of moments for each key."""
 
     limit: int
+    secret: bytes = field(default=b"", repr=False)  # so that who overhears a key learns nothing from it
     moments: OrderedDict[str, list[float]] = field(default_factory=OrderedDict)
     untold: deque[str] = field(default_factory=lambda: deque(maxlen=MOST_UNTOLD))  # keys, for the other processes
+
+    def key_of(self, *parts: str) -> str:
+        """Short, whatever somebody sends, and the same in every process."""
+        told = "\0".join(parts).encode("utf-8", "surrogatepass")
+        return urlsafe_b64encode(blake2b(told, digest_size=15, key=self.secret).digest()).decode()
 
     def wait_seconds(self, key: str, now: float) -> float:
         """How long until a failure of `key` fits into the window again; 0 when it fits now."""
@@ -35,6 +41,10 @@ class FailureWindow:
         if len(self.moments) > MOST_KEYS:
             self.moments.popitem(last=False)
 
+    def tell(self, key: str) -> None:
+        """To the other processes, as soon as somebody asks what there is to tell."""
+        self.untold.append(key)
+
     def hear(self, key: str, now: float) -> None:
         """Another process has counted one. What does not fit any more was counted by both at once."""
         if self.wait_seconds(key, now) == 0:
@@ -47,12 +57,6 @@ class FailureWindow:
             seen.remove(moment)
         if not seen:
             self.moments.pop(key, None)
-
-
-def key_of(*parts: str) -> str:
-    """Short, whatever somebody sends, and the same in every process."""
-    told = "\0".join(parts).encode("utf-8", "surrogatepass")
-    return urlsafe_b64encode(blake2b(told, digest_size=15).digest()).decode()
 
 
 def neighbourhood(address: str) -> str:
