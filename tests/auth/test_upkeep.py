@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import httpx
 import jwt
 import pytest
-from sqlalchemy import func, select, update
+from sqlalchemy import func, select, text, update
 
 from billhook.accounts.installation import Installation
 from billhook.app import running_app
@@ -17,7 +17,9 @@ from billhook.auth.revoked import revoke_token, revoked_tokens
 from billhook.auth.store import client_secrets
 from billhook.auth.upkeep import SECRETS_KEPT, purge
 from billhook.storage import feed
-from tests.support import BASE_URL, OPERATOR, bearer, register, token_for, until
+from tests.support import BASE_URL, OPERATOR, bearer, on_postgres, register, token_for, until
+
+LISTENING = "SELECT count(*) FROM pg_stat_activity WHERE query LIKE 'LISTEN%' AND datname = current_database()"
 
 
 async def issued_count(installation: Installation) -> int:
@@ -35,6 +37,33 @@ async def test_a_clean_stop_writes_every_tally(installation: Installation) -> No
     async with installation.db.reading() as tx:
         client = await manage.get(tx, made.client.id, author=OPERATOR)
     assert client.last_used_address == "127.0.0.1"
+
+
+@on_postgres
+async def test_it_listens_to_the_other_processes_until_it_stops_and_tells_them_the_last(
+    installation: Installation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(upkeep, "POLL_SECONDS", 30.0)  # nothing is told before the stop
+    made = await register(installation)
+
+    async def listeners() -> int:
+        async with installation.db.reading() as tx:
+            return int((await tx.execute(text(LISTENING))).scalar_one())
+
+    async def one_listens() -> bool:
+        return await listeners() == 1
+
+    async def nobody_listens() -> bool:
+        return await listeners() == 0
+
+    async with running_app(installation) as app:
+        await until(one_listens)
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(app.asgi), base_url=BASE_URL) as http:
+            wrong = made.credentials | {"client_secret": "wrong"}
+            assert (await http.post("/auth", json=wrong)).status_code == 401
+        assert any(window.untold for window in app.auth.failures.windows.values())
+    assert not any(window.untold for window in app.auth.failures.windows.values())
+    await until(nobody_listens)
 
 
 async def test_the_first_start_makes_a_key_and_the_second_keeps_it(installation: Installation) -> None:

@@ -65,9 +65,8 @@ class Doorkeeper:
     async def confirm(self, db: Database, user: User, password: str, *, now: float) -> bool:
         """Whether somebody who is signed in knows the password. They may not guess without end either."""
         found = await _find(db, user.email)
-        return await _try(
-            [(self._accounts, self._accounts.key_of("user", user.id))], password, found and found[1], now=now
-        )
+        account: Count = (self._accounts, self._accounts.key_of("user", user.id))
+        return await _try([account], password, found and found[1], now=now)
 
     def _knows(self, user: User, brought: str) -> bool:
         return hmac.compare_digest(self.known_browser(user.id).encode(), brought.encode("utf-8", "surrogatepass"))
