@@ -5,10 +5,15 @@ from typing import Any
 
 import orjson
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from sqlalchemy import update
 
 from billhook.app import App
+from billhook.delivery.accept import Accepted, Queued
 from billhook.delivery.store import State, attempts, deliveries
+from billhook.delivery.views import accepted_json, accepted_view
+from billhook.web.documents import Envelope
 from tests.delivery.desk import Desk
 from tests.delivery.marks import nobody_delivers, tuned
 from tests.delivery.receivers import in_turn, response
@@ -224,3 +229,16 @@ async def test_a_notification_shows_what_it_said_and_its_deliveries(desk: Desk, 
     for path in ("/notifications/ntf_00000000000000000000000000", "/notifications/%00", "/deliveries/%00"):
         answer = await desk.call("GET", path)
         assert (answer.status_code, answer.json()["code"]) == (404, CODES[path.split("/")[1]])
+
+
+@given(
+    created_ms=st.integers(0, 4_000_000_000_000),
+    states=st.lists(st.sampled_from([State.PENDING, State.HELD]), max_size=3),
+    is_repeated=st.booleans(),
+)
+def test_an_accepted_notification_is_spelled_as_it_is_described(
+    created_ms: int, states: list[State], is_repeated: bool
+) -> None:
+    queued = tuple(Queued(f"dlv_{number}", f"prv_{number}", state) for number, state in enumerate(states))
+    accepted = Accepted("ntf_1", "grp_1", created_ms, queued, is_repeated)
+    assert accepted_json(accepted).decode() == Envelope(data=accepted_view(accepted)).model_dump_json()

@@ -71,3 +71,10 @@ def test_what_was_made_before_1970_was_made_before_everything(before: int) -> No
 def test_what_cannot_be_an_id_is_told_apart(text: str) -> None:
     assert not is_id(text)
     assert is_id(new_id("dlv"))
+
+
+def test_what_is_random_in_them_is_drawn_once() -> None:
+    drawn = [ids._random_bits() for _ in range(1000)]
+    assert len(set(drawn)) == 1000
+    assert max(drawn) < 2**ids.RANDOM_BITS
+    assert max(drawn) >= 2 ** (ids.RANDOM_BITS - 1), "all bits are in use"

@@ -67,6 +67,7 @@ class Registry:
         self._fresh_at = 0.0
         self._refreshing = asyncio.Lock()
         self._signing: tuple[Sign, float] | None = None  # how to sign, and until when that is so
+        self._published: tuple[int, list[Key]] | None = None  # in which second they were looked for
         self.clients: dict[str, KnownClient] = {}
         self.secrets: dict[str, KnownSecret] = {}
         self.revoked: dict[str, float] = {}  # token id: when the token ends by itself
@@ -100,7 +101,11 @@ class Registry:
         return self._signing[0](payload)
 
     def published_keys(self) -> list[Key]:
-        return rules.published(self.keys, datetime.now(UTC))
+        """To the second: every request with a token asks."""
+        second = int(time.time())
+        if self._published is None or self._published[0] != second:
+            self._published = second, rules.published(self.keys, datetime.fromtimestamp(second, UTC))
+        return self._published[1]
 
     def key_age_seconds(self) -> float:
         now = datetime.now(UTC)
@@ -126,7 +131,8 @@ class Registry:
         revoked = select(revoked_tokens).where(revoked_tokens.c.version > self._version)
         for row in await tx.execute(revoked):
             self.revoked[row.jti] = row.expires_at.timestamp()
-        self.keys, self._signing = await load_keys(tx, self._vault), None
+        self.keys = await load_keys(tx, self._vault)
+        self._signing = self._published = None
 
     async def _learn_secrets(self, tx: Transaction) -> None:
         changed = select(client_secrets).join(clients).where(clients.c.version > self._version)

@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from billhook.auth.authenticate import Caller, authorize, requires
 from billhook.delivery import reads, replay
-from billhook.delivery.accept import LONGEST_KEY, Send, valid_key
+from billhook.delivery.accept import LONGEST_KEY, Accepted, Send, valid_key
 from billhook.delivery.bodies import NewNotification
 from billhook.delivery.context import CHANNEL, hub_of
 from billhook.delivery.reads import Filter
@@ -23,6 +23,7 @@ from billhook.delivery.views import (
     NotificationDetail,
     NotificationList,
     NotificationView,
+    accepted_json,
     accepted_view,
     attempt_view,
     delivery_fields,
@@ -64,18 +65,20 @@ Key = Annotated[
 async def send_notification(
     request: Request, caller: Sender, group_id: str, body: NewNotification, idempotency_key: Key = None
 ) -> Envelope[AcceptedView]:
-    sender, key = f"client:{caller.client_id}", valid_key(idempotency_key)
-    accepted = await hub_of(request).send(Send(caller.organization_id, group_id, sender, body.message, key))
-    return Envelope(data=accepted_view(accepted))
+    return Envelope(data=accepted_view(await _send(request, caller, group_id, body, idempotency_key)))
 
 
 async def send_directly(request: Request) -> Response:
     """The same without FastAPI, which only describes it: finding out what the function wants costs it 500 us a time."""
     caller, body = authorize(request, SEND), await read_as(request, NewNotification)
     key = request.headers.get("idempotency-key")
-    group_id: str = request.path_params["group_id"]
-    answer = await send_notification(request, caller, group_id=group_id, body=body, idempotency_key=key)
-    return Response(answer.model_dump_json(), status_code=202, media_type="application/json")
+    accepted = await _send(request, caller, request.path_params["group_id"], body, key)
+    return Response(accepted_json(accepted), status_code=202, media_type="application/json")
+
+
+async def _send(request: Request, caller: Caller, group_id: str, body: NewNotification, key: str | None) -> Accepted:
+    sender = f"client:{caller.client_id}"
+    return await hub_of(request).send(Send(caller.organization_id, group_id, sender, body.message, valid_key(key)))
 
 
 @router.get("/notifications", summary="List notifications, the newest first", responses=errors(400, 401, 403))

@@ -137,6 +137,18 @@ def accepted_view(accepted: Accepted) -> AcceptedView:
     )
 
 
+def accepted_json(accepted: Accepted) -> bytes:
+    """The same in its envelope, as it goes over the wire: a tenth of what the models take, for every notification."""
+    told = {
+        "id": accepted.id,
+        "group_id": accepted.group_id,
+        "created_at": moment(accepted.created_ms),
+        "deliveries": [{"id": d.id, "provider_id": d.provider_id, "state": d.state} for d in accepted.deliveries],
+        "warning": accepted.warning,
+    }
+    return orjson.dumps({"code": "success", "data": told}, option=orjson.OPT_UTC_Z)
+
+
 def notification_fields(row: Row[Any]) -> dict[str, Any]:
     names = ("id", "organization_id", "group_id", "sender", "title", "content")
     return {name: getattr(row, name) for name in names} | {"created_at": moment(row.created_ms)}
