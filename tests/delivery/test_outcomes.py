@@ -13,12 +13,13 @@ from billhook.accounts.installation import Installation
 from billhook.delivery import health, queue
 from billhook.delivery.counts import attempt_counts
 from billhook.delivery.fairness import Limits
-from billhook.delivery.health import NOTHING, Window
+from billhook.delivery.health import Window
 from billhook.delivery.outcomes import FAILED_REASON, GONE_REASON, Memories, Outcome, readable, record
 from billhook.delivery.queue import Leased
 from billhook.delivery.retry import Decision
 from billhook.delivery.store import State, attempts
 from billhook.groups.model import ProviderState
+from billhook.groups.store import NOTHING
 from billhook.outbound.request import Asked, Exchange, Timings
 from billhook.storage.ids import new_id
 from tests.delivery.support import (

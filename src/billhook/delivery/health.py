@@ -134,9 +134,6 @@ class Window:
         return cls({second: (attempts, failures) for second, attempts, failures in seconds})
 
 
-NOTHING = Window().written()
-
-
 @dataclass(slots=True)
 class Memory:
     """What one worker knows of a provider beyond what is stored.

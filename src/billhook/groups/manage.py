@@ -13,7 +13,7 @@ from billhook.auth.manage import Author
 from billhook.errors import GroupConflict, GroupNotFound, InvalidParameters, ProviderConflict, ProviderNotFound
 from billhook.groups import model, store
 from billhook.groups.model import Group, Health, Provider, ProviderState, SigningSecret
-from billhook.groups.store import providers, seal_config, seal_secrets
+from billhook.groups.store import NOTHING, providers, seal_config, seal_secrets
 from billhook.providers.checks import checked
 from billhook.providers.registry import provider_type
 from billhook.providers.signing import new_signing_secret
@@ -31,7 +31,7 @@ WELL = {
     "open_until_ms": 0,
     "waits_until_ms": 0,
     "failing_since_ms": None,
-    "recent": "[]",
+    "recent": NOTHING,
 }
 
 

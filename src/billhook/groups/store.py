@@ -54,6 +54,8 @@ groups = Table(
     ),
 )
 
+NOTHING = "[]"  # has happened in the last minute of a provider, or no failure
+
 providers = Table(
     "providers",
     metadata,
@@ -81,7 +83,7 @@ providers = Table(
     Column("failing_since_ms", BigInteger),
     Column("last_success_ms", BigInteger),
     Column("last_failure_ms", BigInteger),
-    Column("recent", Text, nullable=False, server_default="[]"),  # its last minute, while there are failures in it
+    Column("recent", Text, nullable=False, server_default=NOTHING),  # its last minute, while there are failures in it
     Index("ix_providers_group_id", "group_id"),
 )
 
