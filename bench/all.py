@@ -48,10 +48,10 @@ class Step:
 DELIVERY = "--deliveries 2000 --rounds 1 --seconds 1 --rows 20000"
 STEPS = (
     Step("auth", 440, 65, ("--rounds", "2", "--seconds", "1", "--clients", "5000")),
-    Step("tokens", 600, 150, ("--quick",)),
+    Step("tokens", 300, 150, ("--quick",)),
     Step("timing", 100, 20, ("--each", "1000")),
     Step("delivery", 1500, 120, tuple(DELIVERY.split())),
-    Step("senders", 600, 120, ("--quick",)),
+    Step("senders", 1000, 120, ("--quick",)),
     Step("pages", 400, 40, ("--rows", "20000", "--times", "5")),
     Step("growth", 3600, 240, ("--quick",)),
     Step("profile", 120, 60, ("--seconds", "3", "--deliveries", "5000")),

@@ -6,11 +6,12 @@ import re
 import signal
 import subprocess
 import sys
+from io import StringIO
 from pathlib import Path
 
 import pytest
 from bench import command
-from bench.all import STEPS, chosen, verdicts
+from bench.all import STEPS, Bar, Run, Verdict, chosen, verdicts, watching
 from bench.axes import Sample
 from bench.drawing import PICTURES, draw
 from bench.growth import AXES, EFFORT, entry, judge, read, samples_of, write
@@ -19,6 +20,8 @@ from bench.report import Figure, Report, as_table, at_least, at_most
 from bench.senders import fate_of, kill_points
 from bench.servers import Failed, running, server_of, stop
 from bench.side_by_side import as_markdown, missing_row
+from rich.console import Console
+from rich.progress import Progress
 
 LARGEST_PLOT = 40_000  # bytes
 SCRIPT = Path(__file__).parent.parent / "scripts" / "bench"
@@ -48,6 +51,38 @@ def test_a_benchmark_without_a_table_is_judged_by_its_exit_status(status: int | 
 def test_a_benchmark_that_ends_badly_misses_although_its_goals_are_met() -> None:
     said = as_table(Report([], [at_least("a rate", 2.0, 1.0)]))
     assert [each.met for each in verdicts("auth", said, status=1)] == [True, False]
+
+
+def test_the_bar_moves_with_the_expected_time_and_waits_for_a_step_that_takes_longer() -> None:
+    steps = chosen(["auth", "timing"], asked_for=set())
+    first, whole = steps[0].seconds, sum(step.seconds for step in steps)
+    output = StringIO()
+    with Progress(console=Console(file=output), auto_refresh=False) as progress:
+        bar = Bar(progress, steps, is_quick=False)
+        bar.begin(steps[0], 1)
+        [task] = progress.tasks
+        assert (task.total, task.description) == (whole, "1/2 auth")
+        seen = []
+        for seconds in (first / 2, first, first * 9):
+            bar.look(seconds)
+            seen.append(task.completed)
+        assert seen == [first / 2, first, first]
+        bar.end(steps[0], Run(75.0, [Verdict("auth", "a goal", "1", met=False)]))
+        bar.begin(steps[1], 2)
+        bar.look(1.0)
+        assert (task.completed, task.description) == (first + 1.0, "2/2 timing")
+        bar.end(steps[1], Run(3.0, []))
+        assert task.finished
+    assert "auth: 0 met, 1 missed, 1 min 15 s" in output.getvalue()
+
+
+def test_where_there_is_no_terminal_lines_tell_the_same(capsys: pytest.CaptureFixture[str]) -> None:
+    steps = chosen(["timing"], asked_for=set())
+    with watching(steps, is_quick=True) as watch:
+        watch.begin(steps[0], 1)
+        watch.look(5.0)
+        watch.end(steps[0], Run(21.0, []))
+    assert capsys.readouterr().err == "1/1 timing ... (about 20 s)\ntiming: 0 met, 0 missed, 21 s\n"
 
 
 def test_growth_is_judged_by_the_ratio_within_each_round() -> None:
