@@ -14,7 +14,7 @@ from bench.steady import CUT_OFF, FOR_A_TOKEN, NO_ANSWER, Told
 from bench.verdicts import FREEZE, KILL, STOP, Late
 
 STEPS_SECONDS = (1,) * 10 + (3,) * 40  # of the retry schedule: it shall not decide how long anything takes
-SETTLED_SECONDS = 75.0  # a lease of 60, 5 until somebody looks for lapsed ones, and time for what waits behind them
+SETTLED_SECONDS = 75.0  # a lease of 60, 10 until somebody looks for lapsed ones, and time for what waits behind them
 PATIENCE_SECONDS = 240.0
 POLL_SECONDS = 0.25
 TOLERATED_SECONDS = 300  # receivers refuse what is signed with a time that is further off

@@ -62,17 +62,17 @@ async def test_a_worker_that_starts_delivers_at_once_what_a_dead_one_had_taken(i
             await settled(hub.db, sent)
 
 
-async def test_mending_takes_lapsed_leases_only(installation: Installation, hub: Hub) -> None:
+async def test_sweeping_takes_lapsed_leases_only(installation: Installation, hub: Hub) -> None:
     provider = await provider_at(installation, "https://receiver.example/")
     lapsed, live = await send(hub, provider), await send(hub, provider)
     await change(hub.db, lapsed, lease="lse_one", lease_until_ms=LONG_AGO)
     await change(hub.db, live, lease="lse_two", lease_until_ms=2**50)
     await hub.bell.wait(0)
-    await chores_of(hub).mend()
+    await chores_of(hub).sweep()
     assert ((await delivery(hub.db, lapsed)).lease, (await delivery(hub.db, live)).lease) == (None, "lse_two")
     assert await is_rung(hub)
     await hub.bell.wait(0)
-    await chores_of(hub).mend()
+    await chores_of(hub).sweep()
     assert not await is_rung(hub)
 
 

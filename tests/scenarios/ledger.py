@@ -15,7 +15,7 @@ from sqlalchemy import text
 from billhook.accounts.installation import open_installation
 from billhook.settings import Settings
 from billhook.storage.database import open_database
-from tests.delivery.support import make_team, send
+from tests.delivery.support import make_team, send, set_provider
 from tests.scenarios.processes import Billhook
 from tests.support import register
 
@@ -52,13 +52,14 @@ class Ledger:
         """The id of a new group with one provider."""
         return asyncio.run(self._queue(url, 0))[0]
 
-    def queue(self, url: str, count: int) -> list[str]:
+    def queue(self, url: str, count: int, *, rate_limit: int | None = None) -> list[str]:
         """Notifications to one provider, in a group of its own. The ids of their deliveries, which receivers see."""
-        return asyncio.run(self._queue(url, count))[1]
+        return asyncio.run(self._queue(url, count, rate_limit))[1]
 
-    async def _queue(self, url: str, count: int) -> tuple[str, list[str]]:
+    async def _queue(self, url: str, count: int, rate_limit: int | None = None) -> tuple[str, list[str]]:
         async with open_installation(self.settings) as installation:
             team = await make_team(installation, name=url, server_url=url)
+            await set_provider(team, team.provider, rate_limit=rate_limit)
             sent = await send(team, count)
         return team.group.id, [queued.id for queued in chain.from_iterable(each.deliveries for each in sent)]
 

@@ -36,7 +36,7 @@ from bench.verdicts import (
     unheard,
 )
 
-from billhook.delivery.chores import MEND_SECONDS
+from billhook.delivery.chores import SWEEP_SECONDS
 from billhook.delivery.queue import LEASE_MS
 
 MANY = {API: 2, WORKER: 3, POSTGRES: 1, RECEIVER: 4}
@@ -154,7 +154,7 @@ def test_all_duplicates_together_are_no_more_than_what_was_in_flight_or_unheard(
 
 
 def test_a_lapsed_lease_is_met_and_delivered_in_time() -> None:
-    assert LEASE_MS / 1000 + MEND_SECONDS < SETTLED_SECONDS
+    assert LEASE_MS / 1000 + SWEEP_SECONDS < SETTLED_SECONDS
     assert not missed(findings(settled=SETTLED_SECONDS))
     assert missed(findings(settled=SETTLED_SECONDS + 1)) == ["seconds from the last fault until nothing is pending"]
 

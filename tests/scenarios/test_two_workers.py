@@ -46,6 +46,18 @@ def test_they_have_one_breaker_and_one_probe(program: Billhook, ledger: Ledger) 
     assert len(ledger.attempts()) == len(recorder.ids)
 
 
+def test_they_keep_one_rate_limit_between_them(program: Billhook, ledger: Ledger) -> None:
+    """Thirty at ten a second take 2.9 s by the database's clock; if each had a limit of its own, half of that."""
+    with Recorder() as recorder:
+        workers = [program.start("worker") for _ in range(2)]
+        until(lambda: all("delivering" in each.stderr for each in workers), what="both are there")
+        sent = ledger.queue(recorder.url(), 30, rate_limit=10)
+        until(lambda: ledger.delivered() == set(sent), what="all are delivered")
+        assert [each.stop() for each in workers] == [0, 0]
+    moments = sorted(at_ms for _, _, at_ms, _, _ in ledger.attempts())
+    assert moments[-1] - moments[0] > 2_000
+
+
 def test_they_recover_what_failed_once_between_them(program: Billhook, ledger: Ledger) -> None:
     with Recorder() as recorder:
         sent = ledger.queue(recorder.url(), 3 * STEP)

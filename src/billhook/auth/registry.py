@@ -67,7 +67,7 @@ class Registry:
         self._fresh_at = 0.0
         self._refreshing = asyncio.Lock()
         self._signing: tuple[Sign, float] | None = None  # how to sign, and until when that is so
-        self._published: tuple[int, list[Key]] | None = None  # in which second they were looked for
+        self._published: tuple[int, Sequence[Key]] | None = None  # in which second they were looked for
         self.clients: dict[str, KnownClient] = {}
         self.secrets: dict[str, KnownSecret] = {}
         self.revoked: dict[str, float] = {}  # token id: when the token ends by itself
@@ -100,7 +100,7 @@ class Registry:
             self._signing = self._choose_signer(now)
         return self._signing[0](payload)
 
-    def published_keys(self) -> list[Key]:
+    def published_keys(self) -> Sequence[Key]:
         """To the second: every request with a token asks."""
         second = int(time.time())
         if self._published is None or self._published[0] != second:

@@ -14,7 +14,8 @@ from billhook.groups.store import providers
 from billhook.storage.clock import now_ms
 from billhook.storage.database import Transaction
 
-MEND_SECONDS = 5.0  # leases last for 60: what the dead have left is delivered within 75, with time to spare
+SWEEP_SECONDS = 10.0  # leases last for 60: what the dead have left is delivered within 75
+MEND_SECONDS = 15.0
 FORGET_SECONDS = 600.0
 BREATH_SECONDS = 0.05  # between two steps of forgetting, for those who deliver
 DAY_MS = 24 * 3600 * 1000
@@ -29,6 +30,7 @@ class Chores:
         self.hub, self.memories = hub, memories
         self.works: list[tuple[str, float, Work]] = [
             ("renew leases", queue.RENEW_SECONDS, renew),
+            ("take back lost leases", SWEEP_SECONDS, self.sweep),
             ("mend the queue", MEND_SECONDS, self.mend),
             ("forget what is old", FORGET_SECONDS, self.forget),
         ]
@@ -39,10 +41,15 @@ class Chores:
             for what, seconds, work in self.works:
                 group.create_task(_repeat(what, seconds, work))
 
+    async def sweep(self) -> None:
+        async with self.hub.db.transaction() as tx:
+            swept = await queue.sweep(tx)
+        if swept:
+            log.warning("took back deliveries of a worker that is gone", deliveries=swept)
+            self.hub.bell.ring()
+
     async def mend(self) -> None:
         async with self.hub.db.transaction() as tx:
-            if swept := await queue.sweep(tx):
-                log.warning("took back deliveries of a worker that is gone", deliveries=swept)
             moved = mended = await holding.reconcile(tx)
             opened = select(func.count()).where(providers.c.open_until_ms > now_ms(), providers.c.deleted_at.is_(None))
             self.hub.metrics.open_breakers.set((await tx.execute(opened)).scalar_one())
@@ -52,7 +59,7 @@ class Chores:
                 moved = await holding.reconcile(tx)
         await self.recover()
         self.forget_providers(now)  # they are kept by the database's clock
-        if swept or mended:
+        if mended:
             self.hub.bell.ring()
 
     async def recover(self) -> None:

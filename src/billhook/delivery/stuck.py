@@ -14,7 +14,7 @@ from billhook.storage.database import Transaction
 
 MOST = 10_000  # groups and providers that are looked at, the newest
 SHOWN = 11  # of those that are found: a person reads ten, and one more tells that there are more
-SWEPT_MS = 60_000  # workers sweep every 5 s: a lease that lapsed so long ago was met by none
+SWEPT_MS = 60_000  # workers sweep every 10 s: a lease that lapsed so long ago was met by none
 DAY_MS = 24 * 3600 * 1000
 
 
