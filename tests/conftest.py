@@ -102,6 +102,14 @@ async def db(location: str) -> AsyncIterator[Database]:
 
 
 @pytest.fixture
+async def elsewhere(location: str) -> AsyncIterator[Database]:
+    """The database as another process has it."""
+    opened = open_database(location)
+    yield opened
+    await opened.close()
+
+
+@pytest.fixture
 def settings(location: str, tmp_path: Path) -> Settings:
     return Settings(data_dir=tmp_path, database_url=SecretStr(location), base_url=BASE_URL)
 

@@ -68,14 +68,6 @@ async def test_who_begins_to_follow_is_called_once_for_what_came_before(db: Data
         await ear.heard(1)
 
 
-@pytest.fixture
-async def elsewhere(location: str) -> AsyncIterator[Database]:
-    """The database as another process has it."""
-    opened = open_database(location)
-    yield opened
-    await opened.close()
-
-
 @on_postgres
 async def test_word_of_another_process_is_heard_and_ones_own_is_not(db: Database, elsewhere: Database) -> None:
     ear = Ear()

@@ -1,7 +1,7 @@
 """Failures that all processes count together."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 
 import pytest
 
@@ -34,14 +34,6 @@ class Process:
 
 def keys(count: int) -> Iterator[str]:
     return (FailureWindow(LIMIT).key_of(str(number)) for number in range(count))
-
-
-@pytest.fixture
-async def elsewhere(location: str) -> AsyncIterator[Database]:
-    """The database as another process has it."""
-    opened = open_database(location)
-    yield opened
-    await opened.close()
 
 
 @on_postgres
