@@ -55,6 +55,12 @@ def test_one_whose_receiver_rests_waits_for_it(column: str, word: str) -> None:
     assert (fate.next_ms, fate.can_hurry) == (NOW_MS + 60_000, False)
 
 
+@pytest.mark.parametrize("failures", [0, 1, 4])
+def test_one_whose_receiver_failed_now_and_then_is_not_said_to_have_failed_in_a_row(failures: int) -> None:
+    fate = told({"open_until_ms": NOW_MS + 60_000, "failures": failures}, attempts=1, status=503)
+    assert "failed half of the time, so" in fate.text
+
+
 def test_the_attempt_that_was_taken_is_named() -> None:
     assert told(state="delivered", attempts=1, status=200).text == "The receiver took it."
     assert told(state="delivered", attempts=3, status=200).text == "The receiver took attempt 3."

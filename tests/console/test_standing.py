@@ -27,6 +27,8 @@ FAILING: dict[str, Any] = {"failures": 3, "failing_since_ms": 900, "last_failure
         (provider(last_success_ms=5, last_failure_ms=9), "healthy", "ok"),
         (provider(**FAILING), "failing", "bad"),
         (provider(**FAILING, open_until_ms=NOW_MS + 1), "failing", "bad"),
+        (provider(openings=1, open_until_ms=NOW_MS + 1, last_success_ms=5), "failing", "bad"),
+        (provider(openings=1, open_until_ms=NOW_MS, last_success_ms=5), "failing", "bad"),
         (provider(**FAILING, waits_until_ms=NOW_MS + 1), "waiting", "warn"),
         (provider(ProviderState.PAUSED), "paused", "warn"),
         (provider(ProviderState.PAUSED, **FAILING), "paused", "warn"),

@@ -6,6 +6,7 @@ from typing import Any
 from sqlalchemy import Row
 
 from billhook.console.reasons import Reason, reason_of
+from billhook.delivery.health import OPENS_AT
 from billhook.delivery.holding import HELD_MS
 from billhook.delivery.store import State
 from billhook.groups.model import ProviderState
@@ -57,10 +58,8 @@ def _pending(delivery: Row[Any], provider: Row[Any], now_ms: int) -> Fate:
 
 def _why_pending(delivery: Row[Any], provider: Row[Any], now_ms: int) -> str:
     if provider.open_until_ms > now_ms:
-        return (
-            f"The receiver failed {provider.failures} times in a row, so everything for it waits; "
-            "then one delivery finds out whether it is back."
-        )
+        how = f"{provider.failures} times in a row" if provider.failures >= OPENS_AT else "half of the time"
+        return f"The receiver failed {how}, so everything for it waits; then one delivery finds out whether it is back."
     if provider.waits_until_ms > now_ms:
         return "The receiver asked for a pause, so everything for it waits."
     if delivery.status is None and delivery.error is None:

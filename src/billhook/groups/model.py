@@ -54,7 +54,7 @@ class Health(NamedTuple):
             return Status.OPEN
         if self.waits_until_ms > now_ms:
             return Status.WAITING
-        return Status.FAILING if self.failures else Status.WELL
+        return Status.FAILING if self.failures or self.openings else Status.WELL
 
 
 @dataclass(frozen=True)
